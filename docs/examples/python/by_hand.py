@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Four collectives from send and recv alone, each compared with the library's: the root collects and gives back.
 # Start: torchrun --standalone --nproc-per-node 4 by_hand.py
-# Step by step: cc-show call all_reduce -n 4 -c 4 --algo root_collects
+# Look at it: cc-show call all_reduce -n 4 -c 4 --algo root_collects
 import torch
 import torch.distributed as dist
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Groups: each half of the world sums for itself, and a maximum tells everybody both sums.
 # Start: torchrun --standalone --nproc-per-node 4 groups.py
-# Step by step: cc-show call all_reduce -n 4 -c 1 --in r+1 --groups 0,1/2,3
+# Look at it: cc-show call all_reduce -n 4 -c 1 --in r+1 --groups 0,1/2,3
 import torch
 import torch.distributed as dist
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Three ways for ranks to find each other: by variables, by rank 0's address, by a file.
 # Start: python initialise.py
-# Step by step: cc-show call all_reduce -n 3 -c 1 --in r+1
+# Look at it: cc-show call all_reduce -n 3 -c 1 --in r+1
 import os
 import socket
 import tempfile

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Asynchronous messages: sends and receives only begin, and the ranks work until wait().
 # Start: python isend_irecv.py
-# Step by step: cc-show call send_recv -n 3 -c 1 --chain 0,1/1,2/2,0
+# Look at it: cc-show call send_recv -n 3 -c 5 --chain 0,1 --in '4*i*i'
 import tempfile
 
 import torch

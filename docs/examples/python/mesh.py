@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A DeviceMesh of 2 x 3 ranks: sums down the columns (dp), along the rows (tp), and over all.
 # Start: torchrun --standalone --nproc-per-node 6 mesh.py
-# Step by step:
+# Look at it:
 #   cc-show call all_reduce -n 6 -c 1 --in r --groups 0,3/1,4/2,5
 #   cc-show call all_reduce -n 6 -c 1 --in r --groups 0,1,2/3,4,5
 import torch

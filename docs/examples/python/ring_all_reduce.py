@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A ring all_reduce by hand: chunks go round once to be summed, and once more to reach everybody.
 # Start: python ring_all_reduce.py
-# Step by step: cc-show call all_reduce -n 4 -c 4 --algo ring
+# Look at it: cc-show call all_reduce -n 4 -c 4 --algo ring
 # The same round by round: cc-show steps all_reduce -n 4 --algo ring --all
 import tempfile
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every collective on the rows of a matrix, which lie in memory one after the other.
 # Start: torchrun --standalone --nproc-per-node 4 rows.py
-# Step by step: cc-show call reduce_scatter -n 4 -c 2 --in '10*r+i/2'
+# Look at it: cc-show call reduce_scatter -n 4 -c 2 --in '10*r+(i-i%2)/2'
 import torch
 import torch.distributed as dist
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Blocking messages: a number goes from rank to rank, then two neighbours exchange theirs without a deadlock.
 # Start: python send_recv.py
-# Step by step: cc-show call send_recv -n 3 -c 1 --chain 0,1,2 --in 100*r+1
+# Look at it: cc-show call send_recv -n 3 -c 1 --chain 0,1,2 --in 100*r+1
 import tempfile
 
 import torch

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Softmax and L2 norm of a row that is spread over the ranks, by an all_reduce of one number each.
 # Start: torchrun --standalone --nproc-per-node 4 softmax.py
-# Step by step: cc-show call all_reduce -n 4 -c 1 --op max --in '100*r+1'
+# Look at it: cc-show call all_reduce -n 4 -c 1 --op max --in '100*r+1'
 import torch
 import torch.distributed as dist
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The variables that torchrun sets, and how each rank finds its share of the work by them.
 # Start: torchrun --standalone --nproc-per-node 4 under_torchrun.py
-# Step by step: cc-show call all_reduce -n 4 -c 1 --in '325+625*r'
+# Look at it: cc-show call all_reduce -n 4 -c 1 --in '325+625*r'
 #
 # --standalone is for one host. On each of two hosts, the command is
 #   torchrun --nnodes 2 --nproc-per-node 4 --rdzv-backend c10d --rdzv-endpoint FIRST_HOST:29500 under_torchrun.py

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # all_to_all with blocks of different sizes: a table says how much each rank sends to each other one.
 # Start: torchrun --standalone --nproc-per-node 4 uneven_all_to_all.py
-# Step by step: cc-show call all_to_all -n 4 --splits 2,2,1,1/3,2,2,2/2,1,1,1/2,2,2,1
+# Look at it: cc-show call all_to_all -n 4 --splits 2,2,1,1/3,2,2,2/2,1,1,1/2,2,2,1
 import torch
 import torch.distributed as dist
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Weighted sums and means by all_reduce: each rank multiplies first, then all sum.
 # Start: torchrun --standalone --nproc-per-node 4 weighted_sum.py
-# Step by step: cc-show call all_reduce -n 4 -c 3 --in '(i+1)*(10*r+i)'
+# Look at it: cc-show call all_reduce -n 4 -c 3 --in '(i+1)*(10*r+i)'
 import torch
 import torch.distributed as dist
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The collectives in which one rank, the root, gives or gets: broadcast, scatter, gather, reduce.
 # Start: torchrun --standalone --nproc-per-node 8 with_a_root.py
-# Step by step:
-#   cc-show call broadcast -n 8 -c 4 --in '(i+1)*(r==0)'
+# Look at it:
+#   cc-show call broadcast -n 8 -c 4 --in i+1
 #   cc-show call scatter -n 8 -c 4 --in i
 #   cc-show call gather -n 8 -c 2 --in 'r*(i+1)'
 #   cc-show call reduce -n 8 -c 3 --in r+i

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The collectives in which all ranks give and get: all_reduce, all_gather, reduce_scatter, all_to_all.
 # Start: torchrun --standalone --nproc-per-node 8 without_a_root.py
-# Step by step:
+# Look at it:
 #   cc-show call all_reduce -n 8 -c 3 --in '(r+1)*(i+1)'
 #   cc-show call all_gather -n 8 -c 3 --in 'r*(i+1)'
 #   cc-show call reduce_scatter -n 8 -c 1 --in '10*r+i'

@@ -45,6 +45,7 @@ total = row.clone()
 dist.all_reduce(total)
 show("all_reduce:", total)
 
+# With ccoll the other ranks keep their rows; other backends may leave anything there.
 total = row.clone()
 dist.reduce(total, dst=0)
 show("reduce:", total)

@@ -27,7 +27,7 @@ mine = torch.tensor([rank, 2 * rank])
 gathered = [torch.empty_like(mine) for _ in range(size)] if am_root else None
 dist.gather(mine, gathered, dst=root)
 
-# reduce: the root gets the sum. The other ranks keep what they have.
+# reduce: the root gets the sum. With ccoll the others keep what they have; other backends may leave anything there.
 summed = torch.tensor([rank, rank + 1, rank + 2])
 dist.reduce(summed, dst=root)
 

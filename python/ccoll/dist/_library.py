@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which library makes the calls: torch.distributed where torch is installed, else _numpy, which has the same calls.
+
+Neither is imported before a call needs it.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import sys
+from typing import Any
+
+
+@functools.cache
+def library() -> Any:
+    """torch.distributed, or ccoll.dist._numpy."""
+    if importlib.util.find_spec("torch") is None:
+        from . import _numpy
+
+        return _numpy
+    import torch.distributed
+
+    return torch.distributed
+
+
+def is_distributed() -> bool:
+    """Whether this process is in a process group. Imports nothing."""
+    for name in ("torch.distributed", "ccoll.dist._numpy"):
+        is_initialized = getattr(sys.modules.get(name), "is_initialized", None)
+        if is_initialized is not None and is_initialized():
+            return True
+    return False
+
+
+def has_torch() -> bool:
+    return bool(library().__name__ == "torch.distributed")

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions by name or by ReduceOp, and what is left to do when a call is over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ._library import library
+
+_NAMES = ("sum", "mean", "product", "min", "max", "band", "bor", "bxor")
+
+
+class Reduction:
+    """A reduction that a caller named. Raises ValueError for one that there is not."""
+
+    def __init__(self, op: Any) -> None:
+        if isinstance(op, str):
+            self.name = op.lower()
+            if self.name not in _NAMES:
+                raise ValueError(f"op is {op!r}: expected one of {', '.join(_NAMES)}, or a ReduceOp")
+        elif type(op).__name__ not in ("ReduceOp", "RedOpType"):
+            raise ValueError(f"op is {op!r}: expected one of {', '.join(_NAMES)}, or a ReduceOp")
+        else:
+            # A sum that is then divided works with every backend and type.
+            self.name = "mean" if op == getattr(type(op), "AVG", None) else ""
+        self._given = op
+
+    @property
+    def is_mean(self) -> bool:
+        return self.name == "mean"
+
+    def __str__(self) -> str:
+        return self.name or str(self._given)
+
+    def of_library(self) -> Any:
+        """The library's ReduceOp, which for a mean is the sum."""
+        if not self.name:
+            return self._given
+        return getattr(library().ReduceOp, "SUM" if self.is_mean else self.name.upper())
+
+
+class Later:
+    """A call that goes on: its result is in place when wait() has returned."""
+
+    def __init__(self, work: Any = None, finish: Callable[[], None] | None = None) -> None:
+        self._work, self._finish = work, finish
+
+    def wait(self, *arguments: Any) -> bool:
+        """Waits; raises what went wrong. arguments: a time limit, as the library's own wait() takes it."""
+        if self._work is not None:
+            self._work.wait(*arguments)
+        finish, self._finish = self._finish, None
+        if finish is not None:
+            finish()
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether wait() would return at once."""
+        if self._work is None:
+            return True
+        is_over = getattr(self._work, "is_completed", None) or self._work.done
+        return bool(is_over())
+
+
+def over(work: Any, async_op: bool, finish: Callable[[], None] | None = None) -> Any:
+    """The result of a call: a Work if it goes on, else None after `finish`."""
+    if async_op:
+        return work if finish is None and hasattr(work, "is_completed") else Later(work, finish)
+    if finish is not None:
+        finish()
+    return None

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the calls do with tensors of torch and arrays of numpy alike."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+# A tensor of torch or an array of numpy, and a device of torch or "cpu".
+Tensor = Any
+Device = Any
+
+
+def _is_torchs(x: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def is_tensor(x: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return _is_torchs(x) or (numpy is not None and isinstance(x, numpy.ndarray))
+
+
+def describe(x: Any) -> str:
+    """The type and shape of a tensor; the type of what is none."""
+    if not is_tensor(x):
+        return f"{type(x).__name__}, which is no tensor"
+    return f"{str(x.dtype).removeprefix('torch.')} of shape {tuple(x.shape)}"
+
+
+def check_tensor(call: str, name: str, x: Any) -> None:
+    if not is_tensor(x):
+        raise TypeError(f"{call}: {name} is {type(x).__name__}: expected a tensor")
+
+
+def device_of(x: Tensor) -> Device:
+    return x.device if _is_torchs(x) else "cpu"
+
+
+def plain(x: Tensor) -> Tensor:
+    """The same memory, of which autograd knows nothing."""
+    return x.detach() if _is_torchs(x) else x
+
+
+def moved(x: Tensor, device: Device) -> Tensor:
+    """The tensor on a device: itself if it is there."""
+    return x if device_of(x) == device else x.to(device)
+
+
+def dense(x: Tensor) -> Tensor:
+    """The tensor with its elements side by side: itself if they are, or if it is sparse."""
+    if _is_torchs(x):
+        return x if x.is_sparse or x.is_contiguous() else x.contiguous()
+    return x if x.flags.c_contiguous else x.copy()
+
+
+def copy_of(x: Tensor) -> Tensor:
+    return plain(x).clone() if _is_torchs(x) else x.copy()
+
+
+def empty_like(x: Tensor) -> Tensor:
+    if _is_torchs(x):
+        return sys.modules["torch"].empty_like(x, requires_grad=False)
+    return sys.modules["numpy"].empty_like(x)
+
+
+def copy_into(out: Tensor, x: Tensor) -> None:
+    """Writes x into out, converted to its type; on any devices."""
+    if _is_torchs(out):
+        out.detach().copy_(x)
+    else:
+        out[...] = x
+
+
+def divide(x: Tensor, by: int) -> None:
+    """True division in place; integers are cut, not rounded."""
+    x = plain(x)
+    if _is_torchs(x):
+        is_float = x.dtype.is_floating_point or x.dtype.is_complex
+    else:
+        is_float = x.dtype.kind in "fc"
+    if is_float:
+        x /= by
+    else:
+        copy_into(x, x / by)
+
+
+def integers(values: Sequence[int] | int, device: Device) -> Tensor:
+    """A new tensor of 64-bit integers."""
+    from ._library import has_torch
+
+    if has_torch():
+        torch = sys.modules["torch"]
+        return torch.tensor(values, dtype=torch.int64, device=device)
+    import numpy
+
+    return numpy.array(values, dtype=numpy.int64)

@@ -68,7 +68,7 @@ def _set_timeout(named: dict[str, Any]) -> None:
         return
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
         raise TypeError(
-            f"init_dist: timeout is {type(timeout).__name__}: expected seconds, as in init_dist('pytorch', timeout=1800)"
+            f"init_dist: timeout is {type(timeout).__name__}: expected seconds, as init_dist('pytorch', timeout=1800)"
         )
     named["timeout"] = timedelta(seconds=timeout)
 
@@ -134,5 +134,5 @@ def _choose_device(local_rank: int, backend: str | None) -> str | None:
             getattr(torch, kind).set_device(local_rank % getattr(torch, kind).device_count())
             return backend or own
     if backend in ("nccl", "smddp"):
-        raise RuntimeError(f"init_dist: backend {backend!r} needs a GPU, and none is here: give 'ccoll', or none at all")
+        raise RuntimeError(f"init_dist: backend {backend!r} needs a GPU, and none is here: give 'ccoll' or none")
     return backend or "ccoll"

@@ -59,7 +59,7 @@ def all_reduce_params(
     if get_world_size(group) <= 1:
         return
     tensors = [plain(each) for each in params]
-    way = f"{reduction}, coalesce={bool(coalesce)}, bucket_size_mb={bucket_size_mb}"
+    way = f"{reduction}, coalesce={bool(coalesce)}, bucket_size_mb={float(bucket_size_mb)}"
     _compare("all_reduce_params", [f"[{i}]" for i in range(len(tensors))], tensors, way, group)
     limit = bucket_size_mb * 2**20 if coalesce else 1
     for bucket in _buckets(tensors, limit):

@@ -110,7 +110,9 @@ def get_global_rank(group: Group, group_rank: int) -> int:
 
 
 def _root(group: Group, rank: int) -> int:
-    """A rank of the group, by its number among all."""
+    """A rank's number in the group, by that among all."""
+    if group == NON_MEMBER:
+        return 0
     on = communicator(group)
     found = communicator().rank_in(on, rank)
     if found is None:

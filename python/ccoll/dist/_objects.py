@@ -84,9 +84,9 @@ def all_gather_object(*args: Any, **named: Any) -> Any:
 
 def _all_gather_object(data: Any, group: Group = None) -> list[Any]:
     size = get_world_size(group)
-    if size == 1:
-        return [data]
-    if size > 1 and _is_ccolls(group):
+    if size <= 1:
+        return [data] * max(size, 0)
+    if _is_ccolls(group):
         made: list[Any] = _over_ccoll(group, lambda on, limit: on.all_gather_object(data, timeout=limit))
         return made
     gathered = [None] * size
@@ -96,12 +96,14 @@ def _all_gather_object(data: Any, group: Group = None) -> list[Any]:
 
 def _all_gather_object_into(object_list: list[Any], obj: Any, group: Group = None) -> None:
     size = get_world_size(group)
+    if size < 0:
+        return
     _check_room("all_gather_object", object_list, size)
     object_list[:] = _all_gather_object(obj, group)
 
 
 def _check_room(call: str, objects: Any, size: int) -> None:
-    if not isinstance(objects, list) or size >= 0 and len(objects) != size:
+    if not isinstance(objects, list) or len(objects) != size:
         given = f"of {len(objects)}" if isinstance(objects, list) else f"a {type(objects).__name__}"
         raise ValueError(f"{call}: the list for the objects is {given}: expected a list of {size}, one for each rank")
 
@@ -122,9 +124,9 @@ def gather_object(*args: Any, **named: Any) -> Any:
 
 def _gather_object(data: Any, dst: int = 0, group: Group = None) -> list[Any] | None:
     size = get_world_size(group)
-    if size == 1:
-        return [data]
-    if size > 1 and _is_ccolls(group):
+    if size <= 1:
+        return [data] if size == 1 else None
+    if _is_ccolls(group):
         root = _rank_in(group, dst)
         made: list[Any] | None = _over_ccoll(group, lambda on, limit: on.gather_object(data, root, timeout=limit))
         return made
@@ -137,7 +139,7 @@ def _gather_object_into(
     obj: Any, object_gather_list: list[Any] | None = None, dst: int = 0, group: Group = None
 ) -> None:
     size = get_world_size(group)
-    is_root = size == 1 or get_rank() == dst
+    is_root = size == 1 or (size > 1 and get_rank() == dst)
     if is_root:
         _check_room("gather_object", object_gather_list, size)
     gathered = _gather_object(obj, dst, group)

@@ -18,8 +18,11 @@ def _is_torchs(x: Any) -> bool:
 
 
 def is_tensor(x: Any) -> bool:
+    """Whether it is a tensor of torch or, in a process without torch, an array of numpy."""
     numpy = sys.modules.get("numpy")
-    return _is_torchs(x) or (numpy is not None and isinstance(x, numpy.ndarray))
+    if sys.modules.get("torch") is not None or numpy is None:
+        return _is_torchs(x)
+    return isinstance(x, numpy.ndarray)
 
 
 def describe(x: Any) -> str:
@@ -40,7 +43,7 @@ def device_of(x: Tensor) -> Device:
 
 def plain(x: Tensor) -> Tensor:
     """The same memory, of which autograd knows nothing."""
-    return x.detach() if _is_torchs(x) else x
+    return x.detach() if _is_torchs(x) and x.requires_grad else x
 
 
 def moved(x: Tensor, device: Device) -> Tensor:
@@ -56,7 +59,7 @@ def dense(x: Tensor) -> Tensor:
 
 
 def copy_of(x: Tensor) -> Tensor:
-    return plain(x).clone() if _is_torchs(x) else x.copy()
+    return x.detach().clone() if _is_torchs(x) else x.copy()
 
 
 def empty_like(x: Tensor) -> Tensor:

@@ -3,7 +3,8 @@
 
 `src` and `dst` are ranks among all, also where a group is given, as torch has it. A tensor that is not on the
 group's device, or not dense, travels as a copy; its own memory holds the result when the call is over. With
-async_op a call returns a Work, and the result is in place when its wait() has returned.
+async_op a call returns a Work, and the result is in place when its wait() has returned. For a rank outside the
+group nothing is done.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def all_reduce(data: Tensor, op: Any = "sum", group: Group = None, async_op: boo
     reduction = Reduction(op)
     check_tensor("all_reduce", "data", data)
     size = get_world_size(group)
-    if size == 1:
+    if size <= 1:
         return over(None, async_op)
     on = travelling("all_reduce", data, group)
     work = library().all_reduce(on, reduction.of_library(), group, async_op)
@@ -89,7 +90,7 @@ def reduce(tensor: Tensor, dst: int = 0, op: Any = "sum", group: Group = None, a
     reduction = Reduction(op)
     check_tensor("reduce", "tensor", tensor)
     size = get_world_size(group)
-    if size == 1:
+    if size <= 1:
         return over(None, async_op)
     on, is_root = travelling("reduce", tensor, group), get_rank() == dst
     if not is_root and get_backend(group) != "ccoll":
@@ -115,8 +116,8 @@ def all_gather(*args: Any, **named: Any) -> Any:
 def _all_gather(data: Tensor, group: Group = None) -> list[Tensor]:
     check_tensor("all_gather", "data", data)
     size = get_world_size(group)
-    if size == 1:
-        return [data]
+    if size <= 1:
+        return [data] * max(size, 0)
     on = travelling("all_gather", data, group)
     outputs = [empty_like(on) for _ in range(size)]
     library().all_gather(outputs, on, group)
@@ -125,8 +126,9 @@ def _all_gather(data: Tensor, group: Group = None) -> list[Tensor]:
 
 def _all_gather_into(tensor_list: list[Tensor], tensor: Tensor, group: Group = None, async_op: bool = False) -> Any:
     size = get_world_size(group)
-    if size >= 0:
-        _check_list("all_gather", "tensor_list", tensor_list, size)
+    if size < 0:
+        return over(None, async_op)
+    _check_list("all_gather", "tensor_list", tensor_list, size)
     if size == 1:
         copy_into(tensor_list[0], tensor)
         return over(None, async_op)
@@ -147,7 +149,7 @@ def gather(*args: Any, **named: Any) -> Any:
     It returns them on data's device, and an empty list elsewhere. gather(tensor, gather_list, dst=0, group=None,
     async_op=False) writes them into a list of tensors, which is None elsewhere.
     """
-    if len(args) > 1 and not isinstance(args[1], int) or "gather_list" in named or "async_op" in named:
+    if len(args) > 1 and not isinstance(args[1], int) or {"tensor", "gather_list", "async_op"} & named.keys():
         return _gather_into(*args, **named)
     return _gather(*args, **named)
 
@@ -155,8 +157,8 @@ def gather(*args: Any, **named: Any) -> Any:
 def _gather(data: Tensor, dst: int = 0, group: Group = None) -> list[Tensor]:
     check_tensor("gather", "data", data)
     size = get_world_size(group)
-    if size == 1:
-        return [data]
+    if size <= 1:
+        return [data] * max(size, 0)
     on = travelling("gather", data, group)
     outputs = [empty_like(on) for _ in range(size)] if get_rank() == dst else []
     library().gather(on, outputs or None, dst, group)
@@ -172,6 +174,8 @@ def _gather_into(
 ) -> Any:
     check_tensor("gather", "tensor", tensor)
     size = get_world_size(group)
+    if size < 0:
+        return over(None, async_op)
     is_root = size == 1 or get_rank() == dst
     if is_root:
         _check_list("gather", "gather_list", gather_list, size)
@@ -187,7 +191,7 @@ def _gather_into(
 def broadcast(data: Tensor, src: int = 0, group: Group = None, async_op: bool = False) -> Any:
     """Rank src's tensor, on every rank, in place."""
     check_tensor("broadcast", "data", data)
-    if get_world_size(group) == 1:
+    if get_world_size(group) <= 1:
         return over(None, async_op)
     on = travelling("broadcast", data, group)
     work = library().broadcast(on, src, group, async_op)
@@ -204,7 +208,7 @@ def scatter(
     """Writes scatter_list[r] of rank src into data of rank r. Raises ValueError where the list does not fit."""
     check_tensor("scatter", "data", data)
     size, parts = get_world_size(group), None
-    if size == 1 and scatter_list is None:
+    if size < 0 or size == 1 and scatter_list is None:
         return over(None, async_op)
     if size == 1 or get_rank() == src:
         _check_list("scatter", "scatter_list", scatter_list, size)
@@ -229,8 +233,9 @@ def reduce_scatter(
     reduction = Reduction(op)
     check_tensor("reduce_scatter", "output", output)
     size = get_world_size(group)
-    if size >= 0:
-        _check_list("reduce_scatter", "input", input, size)
+    if size < 0:
+        return over(None, async_op)
+    _check_list("reduce_scatter", "input", input, size)
     if size == 1:
         copy_into(output, input[0])
         return over(None, async_op)
@@ -264,7 +269,7 @@ def _all_to_all(data: Tensor, group: Group = None) -> Tensor:
         raise ValueError(
             f"all_to_all: data is {describe(data)}: expected a first dimension that divides by {size}, the ranks"
         )
-    if size == 1:
+    if size <= 1:
         return data
     on = travelling("all_to_all", data, group)
     out = empty_like(on)
@@ -276,13 +281,13 @@ def _all_to_all_lists(
     output_tensor_list: list[Tensor], input_tensor_list: list[Tensor], group: Group = None, async_op: bool = False
 ) -> Any:
     size = get_world_size(group)
+    work, back = None, None
     if size >= 0:
         _check_list("all_to_all", "output_tensor_list", output_tensor_list, size)
         _check_list("all_to_all", "input_tensor_list", input_tensor_list, size)
-    work, back = None, None
     if size == 1:
         copy_into(output_tensor_list[0], input_tensor_list[0])
-    else:
+    elif size > 1:
         outputs = [travelling("all_to_all", each, group) for each in output_tensor_list]
         inputs = [travelling("all_to_all", each, group) for each in input_tensor_list]
         work, back = library().all_to_all(outputs, inputs, group, async_op), _copy_back(output_tensor_list, outputs)
@@ -295,8 +300,8 @@ def sync_random_seed(group: Group = None) -> int:
     import numpy
 
     seed = int(numpy.random.randint(2**31))
-    if get_world_size(group) == 1:
+    if get_world_size(group) <= 1:
         return seed
     number = integers(seed, get_comm_device(group))
-    library().broadcast(number, library().get_global_rank(group, 0) if group is not None else 0, group)
+    broadcast(number, library().get_global_rank(group, 0) if group is not None else 0, group)
     return int(number.item())

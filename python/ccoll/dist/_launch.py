@@ -43,10 +43,10 @@ def init_dist(launcher: str, backend: str | None = None, init_backend: str = "to
     if init_backend != "torch":
         raise ValueError(f"init_dist: init_backend is {init_backend!r}: expected 'torch'")
     _set_timeout(kwargs)
+    chosen = _choose_device(describe(kwargs), backend)
     if multiprocessing.get_start_method(allow_none=True) is None:
         multiprocessing.set_start_method("spawn")
-    local_rank = describe(kwargs)
-    init_process_group(_choose_device(local_rank, backend), **kwargs)
+    init_process_group(chosen, **kwargs)
 
 
 def init_process_group(backend: str | None = None, *arguments: Any, launcher: str | None = None, **named: Any) -> None:

@@ -156,8 +156,8 @@ def _tell_apart(call: str, labels: list[str], tensors: list[Any], way: str, grou
         if len(theirs) != len(everyone[0]):
             extra = sorted(set(theirs).symmetric_difference(everyone[0]))[:3]
             raise ccoll.Mismatch(
-                f"{call}: rank {rank} passes {len(theirs) - 1} tensors, where rank 0 passes {len(everyone[0]) - 1}; "
-                f"one of them alone has {', '.join(extra)}"
+                f"{call}: rank {rank} passes {len(theirs) - 1} tensors, where rank 0 passes "
+                f"{len(everyone[0]) - 1} tensors; one of them alone has {', '.join(extra)}"
             )
         this, that = next((a, b) for a, b in zip(theirs, everyone[0]) if a != b)
         raise ccoll.Mismatch(f"{call}: rank {rank} passes {this}, where rank 0 passes {that}")

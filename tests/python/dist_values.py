@@ -39,8 +39,9 @@ def alone(make):
     assert dist.all_gather(x)[0] is x and dist.gather(x)[0] is x and dist.all_to_all(x) is x
     assert dist.broadcast(x) is None and x.tolist() == [1, 2]
     for call in (
-        lambda out: dist.all_gather([out], x), lambda out: dist.gather(x, [out], dst=0), lambda out: dist.scatter(out, [x]),
-        lambda out: dist.reduce_scatter(out, [x]), lambda out: dist.all_to_all([out], [x]),
+        lambda out: dist.all_gather([out], x), lambda out: dist.gather(x, [out], dst=0),
+        lambda out: dist.scatter(out, [x]), lambda out: dist.reduce_scatter(out, [x]),
+        lambda out: dist.all_to_all([out], [x]),
     ):  # fmt: skip
         call(out := make([0, 0]))
         assert out.tolist() == [1, 2]

@@ -14,15 +14,12 @@ from typing import Any
 import ccoll
 
 from ._library import has_torch, library
-from ._objects import all_gather_object
+from ._objects import all_gather_object, is_ccolls, over_ccoll
 from ._reductions import Reduction
 from ._values import (
     Tensor, check_tensor, copy_into, copy_of, describe, device_of, divide, integers, is_tensor, plain,
 )  # fmt: skip
-from .utils import Group, get_backend, get_comm_device, get_default_group, get_world_size, travelling
-
-# Backends whose coalesced all_reduce takes tensors where they lie.
-_IN_PLACE = ("ccoll", "nccl")
+from .utils import Group, all_travelling, get_backend, get_comm_device, get_default_group, get_world_size
 
 
 def all_reduce_dict(data: dict[Any, Tensor], op: Any = "sum", group: Group = None) -> None:
@@ -36,9 +33,10 @@ def all_reduce_dict(data: dict[Any, Tensor], op: Any = "sum", group: Group = Non
     if get_world_size(group) <= 1:
         return
     keys = sorted(data)
-    _compare("all_reduce_dict", [f"[{key!r}]" for key in keys], [data[key] for key in keys], str(reduction), group)
+    _compare("all_reduce_dict", keys, [data[key] for key in keys], str(reduction), group)
     made = [copy_of(data[key]) for key in keys]
-    _reduce_all("all_reduce_dict", made, reduction, group)
+    for bucket in _buckets(made, -1):
+        _reduce("all_reduce_dict", bucket, reduction, group)
     data.update(zip(keys, made))
 
 
@@ -60,53 +58,56 @@ def all_reduce_params(
         return
     tensors = [plain(each) for each in params]
     way = f"{reduction}, coalesce={bool(coalesce)}, bucket_size_mb={float(bucket_size_mb)}"
-    _compare("all_reduce_params", [f"[{i}]" for i in range(len(tensors))], tensors, way, group)
-    limit = bucket_size_mb * 2**20 if coalesce else 1
-    for bucket in _buckets(tensors, limit):
-        _reduce_all("all_reduce_params", bucket, reduction, group)
+    _compare("all_reduce_params", None, tensors, way, group)
+    for bucket in _buckets(tensors, bucket_size_mb * 2**20 if coalesce else 1):
+        _reduce("all_reduce_params", bucket, reduction, group)
 
 
 def _buckets(tensors: list[Tensor], limit: float) -> Iterator[list[Tensor]]:
     """Lists of tensors of one type, of at most `limit` bytes unless one tensor has more; no limit below 1."""
-    open_ones: dict[Any, tuple[list[Tensor], int]] = {}
+    unfinished: dict[Any, list[Tensor]] = {}
+    sizes: dict[Any, int] = {}
     for each in tensors:
         key = (each.dtype, device_of(each))
-        bucket, size = open_ones.get(key, ([], 0))
-        if bucket and 0 < limit < size + each.nbytes:
-            yield bucket
-            bucket, size = [], 0
-        bucket.append(each)
-        open_ones[key] = bucket, size + each.nbytes
-    for bucket, _ in open_ones.values():
-        yield bucket
+        size = sizes.get(key, 0) + each.nbytes
+        if 0 < limit < size and key in unfinished:
+            yield unfinished.pop(key)
+            size = each.nbytes
+        unfinished.setdefault(key, []).append(each)
+        sizes[key] = size
+    yield from unfinished.values()
 
 
-def _reduce_all(call: str, tensors: list[Tensor], reduction: Reduction, group: Group) -> None:
-    """Reduces tensors in place, by one call for each type."""
-    size = get_world_size(group)
-    for bucket in _buckets(tensors, -1):
-        travelled = [travelling(call, each, group) for each in bucket]
-        _reduce_bucket(travelled, reduction.of_library(), group)
-        for home, on in zip(bucket, travelled):
-            if reduction.is_mean:
-                divide(on, size)
-            if on is not home:
-                copy_into(home, on)
-
-
-def _reduce_bucket(tensors: list[Tensor], op: Any, group: Group) -> None:
-    """Reduces dense tensors of one type in place."""
-    made = library()
-    if not has_torch():
-        made.all_reduce_coalesced(tensors, op, group)
-    elif len(tensors) > 1 and get_backend(group) in _IN_PLACE:
-        options = made.AllreduceCoalescedOptions()
+def _reduce(call: str, tensors: list[Tensor], reduction: Reduction, group: Group) -> None:
+    """Reduces tensors of one type in place, by one call."""
+    travelled = all_travelling(call, tensors, group)
+    op = reduction.of_library()
+    if len(travelled) == 1:
+        library().all_reduce(travelled[0], op, group)
+    elif is_ccolls(group):
+        _reduce_by_ccoll(call, travelled, op, group)
+    elif get_backend(group) == "nccl":
+        options = library().AllreduceCoalescedOptions()
         options.reduceOp = op
-        (get_default_group() if group is None else group).allreduce_coalesced(tensors, options).wait()
-    elif len(tensors) == 1:
-        made.all_reduce(tensors[0], op, group)
+        (get_default_group() if group is None else group).allreduce_coalesced(travelled, options).wait()
     else:
-        _reduce_flat(tensors, op, group)
+        _reduce_flat(travelled, op, group)
+    for home, on in zip(tensors, travelled):
+        if reduction.is_mean:
+            divide(on, get_world_size(group))
+        if on is not home:
+            copy_into(home, on)
+
+
+def _reduce_by_ccoll(call: str, tensors: list[Tensor], op: Any, group: Group) -> None:
+    """By the communicator itself, for torch's way to it looks at each tensor once more."""
+    if has_torch():
+        from ccoll.torch._tensors import reduction
+
+        name = reduction(call, op, tensors[0])
+    else:
+        name = op.value
+    over_ccoll(group, lambda on, limit: on.all_reduce(tensors, tensors, name, timeout=limit))
 
 
 def _reduce_flat(tensors: list[Tensor], op: Any, group: Group) -> None:
@@ -118,37 +119,35 @@ def _reduce_flat(tensors: list[Tensor], op: Any, group: Group) -> None:
         each.copy_(part.view_as(each))
 
 
-def _compare(call: str, labels: list[str], tensors: list[Any], way: str, group: Group) -> None:
+def _compare(call: str, keys: list[Any] | None, tensors: list[Any], way: str, group: Group) -> None:
     """Raises on every rank where one passes something else, TypeError where all pass what is no tensor."""
-    number = _fingerprint(labels, tensors, way)
+    number = _fingerprint(keys, tensors, way)
     both = integers([number, -number], get_comm_device(group))
     library().all_reduce(both, library().ReduceOp.MAX, group)
     highest, lowest = both.tolist()
     if highest != -lowest:
-        _tell_apart(call, labels, tensors, way, group)
-    for label, each in zip(labels, tensors):
-        check_tensor(call, f"item {label}", each)
-
-
-def _fingerprint(labels: list[str], tensors: list[Any], way: str) -> int:
-    """A number of 62 bits that is the same on all ranks if what they pass is. It must cost little."""
-    kinds: dict[Any, int] = {}
-    parts = []
-    for each in tensors:
+        _tell_apart(call, keys, tensors, way, group)
+    for i, each in enumerate(tensors):
         if not is_tensor(each):
-            parts.append((zlib.crc32(describe(each).encode()),))
-            continue
-        kind = kinds.get(each.dtype)
-        if kind is None:
-            kind = kinds[each.dtype] = zlib.crc32(str(each.dtype).encode())
-        parts.append((kind, *each.shape))
-    text = zlib.crc32("\n".join([way, *labels]).encode())
-    # Texts are hashed by a secret of the process; numbers are not.
-    return hash((text, tuple(parts))) & (2**62 - 1)
+            check_tensor(call, f"item [{i if keys is None else repr(keys[i])}]", each)
 
 
-def _tell_apart(call: str, labels: list[str], tensors: list[Any], way: str, group: Group) -> None:
-    mine = [way, *(f"{label} {describe(each)}" for label, each in zip(labels, tensors))]
+def _fingerprint(keys: list[Any] | None, tensors: list[Any], way: str) -> int:
+    """A number of 62 bits that is the same on all ranks if what they pass is. It must cost little."""
+    parts: list[Any] = [zlib.crc32(repr((way, keys)).encode())]
+    kinds: dict[Any, int] = {}
+    for each in tensors:
+        # Texts are hashed by a secret of the process; numbers are not.
+        kind = getattr(each, "dtype", type(each).__name__)
+        if kind not in kinds:
+            kinds[kind] = zlib.crc32(str(kind).encode())
+        parts += kinds[kind], tuple(getattr(each, "shape", ()))
+    return hash(tuple(parts)) & (2**62 - 1)
+
+
+def _tell_apart(call: str, keys: list[Any] | None, tensors: list[Any], way: str, group: Group) -> None:
+    labels = range(len(tensors)) if keys is None else keys
+    mine = [way, *(f"[{label!r}] {describe(each)}" for label, each in zip(labels, tensors))]
     everyone = all_gather_object(mine, group)
     for rank, theirs in enumerate(everyone):
         if theirs == everyone[0]:

@@ -132,11 +132,6 @@ def all_reduce(tensor: Array, op: ReduceOp = ReduceOp.SUM, group: Group = None, 
     return _make(group, "all_reduce", async_op, tensor, tensor, op.value)
 
 
-def all_reduce_coalesced(tensors: Sequence[Array], op: ReduceOp = ReduceOp.SUM, group: Group = None) -> None:
-    """One call on arrays of one type, each in place."""
-    _make(group, "all_reduce", False, list(tensors), list(tensors), op.value)
-
-
 def broadcast(tensor: Array, src: int = 0, group: Group = None, async_op: bool = False) -> Any:
     return _make(group, "broadcast", async_op, tensor, _root(group, src), tensor)
 

@@ -15,7 +15,11 @@ from ._library import has_torch, library
 from .utils import Group, get_backend, get_default_group, get_rank, get_world_size
 
 
-def _over_ccoll(group: Group, call: Callable[[ccoll.Communicator, float | None], Any]) -> Any:
+def is_ccolls(group: Group) -> bool:
+    return get_backend(group) == "ccoll"
+
+
+def over_ccoll(group: Group, call: Callable[[ccoll.Communicator, float | None], Any]) -> Any:
     """call(communicator, timeout) of a group that is ccoll's; its errors are the library's."""
     if not has_torch():
         return call(library().communicator(group), None)
@@ -26,10 +30,6 @@ def _over_ccoll(group: Group, call: Callable[[ccoll.Communicator, float | None],
         return call(core.communicator(), core.limit(None, None))
     except ccoll.Error as error:
         raise as_torchs(error) from None
-
-
-def _is_ccolls(group: Group) -> bool:
-    return get_backend(group) == "ccoll"
 
 
 def _rank_in(group: Group, rank: int) -> int:
@@ -47,9 +47,9 @@ def broadcast_object_list(data: list[Any], src: int = 0, group: Group = None, de
     assert isinstance(data, list), f"broadcast_object_list: data is {type(data).__name__}: expected a list"
     if get_world_size(group) <= 1:
         return
-    if _is_ccolls(group):
+    if is_ccolls(group):
         root = _rank_in(group, src)
-        objects = _over_ccoll(group, lambda on, limit: on.broadcast_object(data, root, timeout=limit))
+        objects = over_ccoll(group, lambda on, limit: on.broadcast_object(data, root, timeout=limit))
     else:
         box = [data]
         library().broadcast_object_list(box, src, group, device)
@@ -86,8 +86,8 @@ def _all_gather_object(data: Any, group: Group = None) -> list[Any]:
     size = get_world_size(group)
     if size <= 1:
         return [data] * max(size, 0)
-    if _is_ccolls(group):
-        made: list[Any] = _over_ccoll(group, lambda on, limit: on.all_gather_object(data, timeout=limit))
+    if is_ccolls(group):
+        made: list[Any] = over_ccoll(group, lambda on, limit: on.all_gather_object(data, timeout=limit))
         return made
     gathered = [None] * size
     library().all_gather_object(gathered, data, group)
@@ -126,9 +126,9 @@ def _gather_object(data: Any, dst: int = 0, group: Group = None) -> list[Any] | 
     size = get_world_size(group)
     if size <= 1:
         return [data] if size == 1 else None
-    if _is_ccolls(group):
+    if is_ccolls(group):
         root = _rank_in(group, dst)
-        made: list[Any] | None = _over_ccoll(group, lambda on, limit: on.gather_object(data, root, timeout=limit))
+        made: list[Any] | None = over_ccoll(group, lambda on, limit: on.gather_object(data, root, timeout=limit))
         return made
     gathered: list[Any] | None = [None] * size if get_rank() == dst else None
     library().gather_object(data, gathered, dst, group)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import logging
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ._launch import infer_launcher, init_dist, init_process_group
@@ -183,15 +183,19 @@ def get_comm_device(group: Group = None) -> Device:
 
 def travelling(call: str, x: Tensor, group: Group) -> Tensor:
     """The tensor as the group's backend takes it: itself, or a copy that is dense and on its device."""
-    x = plain(x)
-    if not is_distributed() or not has_torch() or device_of(x).type in _kinds(group):
-        return dense(x)
+    return all_travelling(call, [x], group)[0]
+
+
+def all_travelling(call: str, tensors: Sequence[Tensor], group: Group) -> list[Tensor]:
+    """The same of some tensors that are on one device."""
+    if not tensors or not has_torch() or device_of(tensors[0]).type in _kinds(group):
+        return [dense(plain(each)) for each in tensors]
     device = get_comm_device(group)
-    key = (call, device_of(x).type, device.type)
+    key = (call, device_of(tensors[0]).type, device.type)
     if key not in _hinted:
         _hinted.add(key)
-        _log.warning("%s is copied to %s and back in each call", _misfit(call, x, group), device)
-    return dense(moved(x, device))
+        _log.warning("%s is copied to %s and back in each call", _misfit(call, tensors[0], group), device)
+    return [dense(moved(plain(each), device)) for each in tensors]
 
 
 def check_device(call: str, x: Tensor, group: Group) -> None:

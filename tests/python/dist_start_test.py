@@ -41,7 +41,7 @@ def start(command, **more):
 
 
 def said_by(*processes):
-    """What processes say in 120 s; all end well."""
+    """All that processes say in 120 s; they end well."""
     said = ""
     try:
         for each in processes:
@@ -115,7 +115,7 @@ def test_the_launcher_is_found_by_the_environment():
 
 
 def joined(*arguments, **named):
-    """What init_dist hands on, and the environment that it leaves."""
+    """The arguments that init_dist hands on, and the environment that it leaves."""
     with mock.patch("ccoll.dist._launch.init_process_group") as join, mock.patch("multiprocessing.set_start_method"):
         dist.init_dist(*arguments, **named)
     (call,) = join.call_args_list
@@ -144,6 +144,7 @@ def test_errors_say_what_is_expected():
         raises(KeyError, lambda: dist.init_dist("pytorch"), "RANK")
         raises(KeyError, lambda: dist.init_dist("slurm"), "SLURM_PROCID, SLURM_NTASKS, SLURM_LOCALID")
         raises(KeyError, lambda: dist.init_process_group(launcher="mpi"), "OMPI_COMM_WORLD_RANK")
+    raises(TypeError, lambda: dist.init_process_group("ccoll", "env://", launcher="mpi"), "launcher", "names")
     two_hosts = {f"OMPI_COMM_WORLD_{key}": "1" for key in ("RANK", "LOCAL_RANK", "LOCAL_SIZE")}
     with in_environment(**two_hosts, OMPI_COMM_WORLD_SIZE="2"):
         raises(KeyError, lambda: dist.init_dist("mpi"), "MASTER_ADDR")

@@ -138,7 +138,7 @@ def messages(make, rank, size):
     right, left = (rank + 1) % size, (rank - 1) % size
     sending = dist.isend(make([rank]), right)
     assert dist.recv(x := make([0]), left) == left and x.tolist() == [left]
-    sending.wait()
+    assert sending.wait() is not False and sending.is_completed()
     receiving = dist.irecv(x := make([0]), left, tag=3)
     dist.send(make([rank + 5]), right, tag=3)
     receiving.wait()
@@ -214,6 +214,9 @@ def files(make, rank, size, folder):
     raises(FileNotFoundError, lambda: dist.collect_results(mine, 9, tmpdir=own), missing, "share")
     assert not os.path.exists(own), "the directory is left behind"
     raises(AssertionError, lambda: dist.collect_results(mine, 9, "gpu", own), own, "None")
+    place = "/dev/null/x" if rank == 1 else own
+    raises(NotADirectoryError, lambda: dist.collect_results(mine, 9, tmpdir=place), "rank 1", "/dev/null/x")
+    assert not os.path.exists(own), "the directory is left behind"
 
 
 def groups(make, rank, size):
@@ -245,7 +248,7 @@ def groups(make, rank, size):
 
 
 def differences(make, rank, size):
-    """What ranks pass differs: every rank is told, names two of them, and goes on."""
+    """Ranks pass different things: every rank gets an error that names two of them, and the group works on."""
     from ccoll import Mismatch
 
     def told(call, *parts):

@@ -15,7 +15,7 @@ _PORT = "29500"
 
 
 def infer_launcher() -> str:
-    """What started this process, by its environment: "pytorch", "slurm", "mpi" or "none"."""
+    """The launcher that started this process, by its environment: "pytorch", "slurm", "mpi" or "none"."""
     if "WORLD_SIZE" in os.environ:
         return "pytorch"
     if "SLURM_NTASKS" in os.environ:
@@ -55,7 +55,9 @@ def init_process_group(backend: str | None = None, *arguments: Any, launcher: st
     Without torch it joins the job that the environment describes, whatever started it (cc-run, too).
     """
     if launcher is not None:
-        init_dist(launcher, backend, *arguments, **named)
+        if arguments:
+            raise TypeError(f"init_process_group: {len(arguments)} more arguments beside launcher: expected names")
+        init_dist(launcher, backend, **named)
         return
     if has_torch() and backend is not None and "ccoll" in backend:
         import ccoll.torch  # noqa: F401  # torch before 2.14 does not find the backend by itself

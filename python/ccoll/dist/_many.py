@@ -17,7 +17,7 @@ from ._library import has_torch, library
 from ._objects import all_gather_object, is_ccolls, over_ccoll
 from ._reductions import Reduction
 from ._values import (
-    Tensor, check_tensor, copy_into, copy_of, describe, device_of, divide, integers, is_tensor, plain,
+    Tensor, check_tensor, copy_into, copy_of, describe, device_of, divide, integers, plain,
 )  # fmt: skip
 from .utils import Group, all_travelling, get_backend, get_comm_device, get_default_group, get_world_size
 
@@ -121,26 +121,30 @@ def _reduce_flat(tensors: list[Tensor], op: Any, group: Group) -> None:
 
 def _compare(call: str, keys: list[Any] | None, tensors: list[Any], way: str, group: Group) -> None:
     """Raises on every rank where one passes something else, TypeError where all pass what is no tensor."""
-    number = _fingerprint(keys, tensors, way)
+    examples: dict[Any, int] = {}
+    number = _fingerprint(keys, tensors, way, examples)
     both = integers([number, -number], get_comm_device(group))
     library().all_reduce(both, library().ReduceOp.MAX, group)
     highest, lowest = both.tolist()
     if highest != -lowest:
         _tell_apart(call, keys, tensors, way, group)
-    for i, each in enumerate(tensors):
-        if not is_tensor(each):
-            check_tensor(call, f"item [{i if keys is None else repr(keys[i])}]", each)
+    for i in examples.values():
+        check_tensor(call, f"item [{i if keys is None else repr(keys[i])}]", tensors[i])
 
 
-def _fingerprint(keys: list[Any] | None, tensors: list[Any], way: str) -> int:
-    """A number of 62 bits that is the same on all ranks if what they pass is. It must cost little."""
+def _fingerprint(keys: list[Any] | None, tensors: list[Any], way: str, examples: dict[Any, int]) -> int:
+    """A number of 62 bits that is the same on all ranks if what they pass is. It must cost little.
+
+    examples: takes the index of the first tensor of each type.
+    """
     parts: list[Any] = [zlib.crc32(repr((way, keys)).encode())]
     kinds: dict[Any, int] = {}
-    for each in tensors:
+    for i, each in enumerate(tensors):
         # Texts are hashed by a secret of the process; numbers are not.
         kind = getattr(each, "dtype", type(each).__name__)
         if kind not in kinds:
             kinds[kind] = zlib.crc32(str(kind).encode())
+            examples[kind] = i
         parts += kinds[kind], tuple(getattr(each, "shape", ()))
     return hash(tuple(parts)) & (2**62 - 1)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ._library import is_distributed, library
+from ._reductions import over
 from ._values import Tensor, check_tensor
 from .utils import Group, check_device
 
@@ -33,13 +34,13 @@ def recv(tensor: Tensor, src: int | None = None, group: Group = None, tag: int =
 def isend(tensor: Tensor, dst: int, group: Group = None, tag: int = 0) -> Any:
     """As send(); returns a Work, to which the tensor belongs until its wait() has returned."""
     _check("isend", tensor, group)
-    return library().isend(tensor, dst, group, tag)
+    return over(library().isend(tensor, dst, group, tag), True)
 
 
 def irecv(tensor: Tensor, src: int | None = None, group: Group = None, tag: int = 0) -> Any:
     """As recv(); returns a Work, to which the tensor belongs until its wait() has returned."""
     _check("irecv", tensor, group)
-    return library().irecv(tensor, src, group, tag)
+    return over(library().irecv(tensor, src, group, tag), True)
 
 
 def P2POp(op: Callable[..., Any], tensor: Tensor, peer: int, group: Group = None, tag: int = 0) -> Any:
@@ -53,5 +54,5 @@ def P2POp(op: Callable[..., Any], tensor: Tensor, peer: int, group: Group = None
 
 def batch_isend_irecv(p2p_op_list: list[Any]) -> list[Any]:
     """Begins all messages of a list at once; returns Works. Nothing is begun for an empty list."""
-    works: list[Any] = library().batch_isend_irecv(p2p_op_list) if p2p_op_list else []
-    return works
+    works = library().batch_isend_irecv(p2p_op_list) if p2p_op_list else []
+    return [over(each, True) for each in works]

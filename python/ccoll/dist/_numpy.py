@@ -49,8 +49,7 @@ def init_process_group(
     """Joins the job that the environment describes. Raises as ccoll.create() does."""
     if _groups:
         raise RuntimeError("init_process_group: this process is in a process group: call cleanup_dist() first")
-    if backend not in (None, "ccoll"):
-        raise ValueError(f"init_process_group: backend is {backend!r}: without torch there is 'ccoll' alone")
+    _check_backend("init_process_group", backend)
     if init_method not in (None, "env://"):
         raise ValueError(f"init_process_group: init_method is {init_method!r}: without torch there is 'env://' alone")
     for name, value in (("RANK", rank), ("WORLD_SIZE", world_size)):
@@ -58,6 +57,11 @@ def init_process_group(
             os.environ[name] = str(value)
     limits = {} if timeout is None else {"timeout": timeout.total_seconds(), "start_timeout": timeout.total_seconds()}
     _groups.append(ccoll.create(**limits))  # type: ignore[arg-type]
+
+
+def _check_backend(call: str, backend: str | None) -> None:
+    if backend not in (None, "ccoll"):
+        raise ValueError(f"{call}: backend is {backend!r}: without torch there is 'ccoll' alone")
 
 
 def destroy_process_group(group: Group = None) -> None:
@@ -80,8 +84,11 @@ def communicator(group: Group = None) -> ccoll.Communicator:
     return group
 
 
-def new_group(ranks: Sequence[int] | None = None, timeout: timedelta | None = None, **_: Any) -> Group:
+def new_group(
+    ranks: Sequence[int] | None = None, timeout: timedelta | None = None, backend: str | None = None
+) -> Group:
     """A group of some ranks, in ascending order; all ranks call it. Others get NON_MEMBER."""
+    _check_backend("new_group", backend)
     world = communicator()
     limit = None if timeout is None else timeout.total_seconds()
     members = sorted(range(world.size) if ranks is None else ranks)
@@ -171,7 +178,7 @@ def all_to_all_single(output: Array, input: Array, group: Group = None) -> Any:
     return _make(group, "all_to_all", False, input, output)
 
 
-def barrier(group: Group = None, async_op: bool = False) -> Any:
+def barrier(group: Group = None, async_op: bool = False, device_ids: Any = None) -> Any:
     return _make(group, "barrier", async_op)
 
 

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ._library import library
+from ._values import Tensor, copy_into, divide
 
 _NAMES = ("sum", "mean", "product", "min", "max", "band", "bor", "bxor")
 
@@ -70,3 +71,35 @@ def over(work: Any, async_op: bool, finish: Callable[[], None] | None = None) ->
     if finish is not None:
         finish()
     return None
+
+
+def copy_back(outputs: Sequence[Tensor], travelled: Sequence[Tensor]) -> Callable[[], None] | None:
+    """A function that brings results home; None where they are there."""
+    pairs = [(out, on) for out, on in zip(outputs, travelled) if on is not out and not _share(out, on)]
+    if not pairs:
+        return None
+
+    def finish() -> None:
+        for out, on in pairs:
+            copy_into(out, on)
+
+    return finish
+
+
+def _share(one: Tensor, other: Tensor) -> bool:
+    """Whether they are one tensor, but for autograd."""
+    return hasattr(one, "data_ptr") and not one.is_sparse and one.data_ptr() == other.data_ptr() != 0
+
+
+def finished(reduction: Reduction, x: Tensor, on: Tensor, size: int) -> Callable[[], None] | None:
+    """A function that ends a reduction of `on` and brings the result to x; None if nothing is left to do."""
+    back = copy_back([x], [on])
+    if not reduction.is_mean:
+        return back
+
+    def finish() -> None:
+        divide(on, size)
+        if back is not None:
+            back()
+
+    return finish

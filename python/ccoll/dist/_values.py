@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the calls do with tensors of torch and arrays of numpy alike."""
+"""Tensors of torch and arrays of numpy, which the calls treat alike."""
 
 from __future__ import annotations
 

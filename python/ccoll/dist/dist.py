@@ -9,17 +9,16 @@ group nothing is done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, overload
 
-from ._library import has_torch, library
+from ._library import library
 from ._many import all_reduce_dict, all_reduce_params
 from ._messages import P2POp, batch_isend_irecv, irecv, isend, recv, send
 from ._objects import all_gather_object, broadcast_object_list, gather_object
-from ._reductions import Reduction, over
+from ._reductions import Reduction, copy_back, finished, over
 from ._results import collect_results, collect_results_cpu, collect_results_gpu
 from ._values import (
-    Tensor, check_tensor, copy_into, copy_of, describe, device_of, divide, empty_like, integers, is_tensor, moved,
+    Tensor, check_tensor, copy_into, copy_of, describe, device_of, empty_like, integers, is_tensor, moved,
 )  # fmt: skip
 from .utils import Group, get_backend, get_comm_device, get_rank, get_world_size, travelling
 
@@ -37,38 +36,6 @@ def _check_list(call: str, name: str, tensors: Any, size: int) -> None:
         raise ValueError(f"{call}: {name} is {given}: expected a list of {size} tensors, one for each rank")
 
 
-def _copy_back(outputs: Sequence[Tensor], travelled: Sequence[Tensor]) -> Callable[[], None] | None:
-    """What brings results home; None where they are there."""
-    pairs = [(out, on) for out, on in zip(outputs, travelled) if on is not out and not _share(out, on)]
-    if not pairs:
-        return None
-
-    def finish() -> None:
-        for out, on in pairs:
-            copy_into(out, on)
-
-    return finish
-
-
-def _share(one: Tensor, other: Tensor) -> bool:
-    """Whether they are one tensor, but for autograd."""
-    return hasattr(one, "data_ptr") and not one.is_sparse and one.data_ptr() == other.data_ptr() != 0
-
-
-def _finished(reduction: Reduction, x: Tensor, on: Tensor, size: int) -> Callable[[], None] | None:
-    """What makes the result of a reduction of `on`, and brings it to x."""
-    back = _copy_back([x], [on])
-    if not reduction.is_mean:
-        return back
-
-    def finish() -> None:
-        divide(on, size)
-        if back is not None:
-            back()
-
-    return finish
-
-
 def all_reduce(data: Tensor, op: Any = "sum", group: Group = None, async_op: bool = False) -> Any:
     """Reduces over all ranks, in place.
 
@@ -82,7 +49,7 @@ def all_reduce(data: Tensor, op: Any = "sum", group: Group = None, async_op: boo
         return over(None, async_op)
     on = travelling("all_reduce", data, group)
     work = library().all_reduce(on, reduction.of_library(), group, async_op)
-    return over(work, async_op, _finished(reduction, data, on, size))
+    return over(work, async_op, finished(reduction, data, on, size))
 
 
 def reduce(tensor: Tensor, dst: int = 0, op: Any = "sum", group: Group = None, async_op: bool = False) -> Any:
@@ -96,7 +63,7 @@ def reduce(tensor: Tensor, dst: int = 0, op: Any = "sum", group: Group = None, a
     if not is_root and get_backend(group) != "ccoll":
         on = copy_of(on)  # other backends write to it
     work = library().reduce(on, dst, reduction.of_library(), group, async_op)
-    return over(work, async_op, _finished(reduction, tensor, on, size) if is_root else None)
+    return over(work, async_op, finished(reduction, tensor, on, size) if is_root else None)
 
 
 @overload
@@ -134,7 +101,7 @@ def _all_gather_into(tensor_list: list[Tensor], tensor: Tensor, group: Group = N
         return over(None, async_op)
     outputs = [travelling("all_gather", each, group) for each in tensor_list]
     work = library().all_gather(outputs, travelling("all_gather", tensor, group), group, async_op)
-    return over(work, async_op, _copy_back(tensor_list, outputs))
+    return over(work, async_op, copy_back(tensor_list, outputs))
 
 
 @overload
@@ -185,7 +152,7 @@ def _gather_into(
         return over(None, async_op)
     outputs = [travelling("gather", each, group) for each in homes]
     work = library().gather(travelling("gather", tensor, group), outputs or None, dst, group, async_op)
-    return over(work, async_op, _copy_back(homes, outputs))
+    return over(work, async_op, copy_back(homes, outputs))
 
 
 def broadcast(data: Tensor, src: int = 0, group: Group = None, async_op: bool = False) -> Any:
@@ -195,7 +162,7 @@ def broadcast(data: Tensor, src: int = 0, group: Group = None, async_op: bool = 
         return over(None, async_op)
     on = travelling("broadcast", data, group)
     work = library().broadcast(on, src, group, async_op)
-    return over(work, async_op, _copy_back([data], [on]) if get_rank() != src else None)
+    return over(work, async_op, copy_back([data], [on]) if get_rank() != src else None)
 
 
 def scatter(
@@ -223,7 +190,7 @@ def scatter(
         return over(None, async_op)
     on = travelling("scatter", data, group)
     work = library().scatter(on, parts, src, group, async_op)
-    return over(work, async_op, _copy_back([data], [on]))
+    return over(work, async_op, copy_back([data], [on]))
 
 
 def reduce_scatter(
@@ -242,7 +209,7 @@ def reduce_scatter(
     on = travelling("reduce_scatter", output, group)
     parts = [travelling("reduce_scatter", each, group) for each in input]
     work = library().reduce_scatter(on, parts, reduction.of_library(), group, async_op)
-    return over(work, async_op, _finished(reduction, output, on, size))
+    return over(work, async_op, finished(reduction, output, on, size))
 
 
 @overload
@@ -290,7 +257,7 @@ def _all_to_all_lists(
     elif size > 1:
         outputs = [travelling("all_to_all", each, group) for each in output_tensor_list]
         inputs = [travelling("all_to_all", each, group) for each in input_tensor_list]
-        work, back = library().all_to_all(outputs, inputs, group, async_op), _copy_back(output_tensor_list, outputs)
+        work, back = library().all_to_all(outputs, inputs, group, async_op), copy_back(output_tensor_list, outputs)
     made = over(work, async_op, back)
     return made if async_op else output_tensor_list
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who takes part, groups of them, and devices. Alone, a process is rank 0 of 1."""
+"""The ranks, groups of them, and devices. Alone, a process is rank 0 of 1."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def master_only(func: Callable[..., _Result]) -> Callable[..., _Result | None]:
     return wrapper
 
 
-def barrier(group: Group = None, async_op: bool = False) -> Any:
-    """Returns when every rank of the group has called it."""
+def barrier(group: Group = None, async_op: bool = False, device_ids: list[int] | None = None) -> Any:
+    """Returns when every rank of the group has called it. device_ids: as torch takes them, for NCCL."""
     if get_world_size(group) <= 1:
         return over(None, async_op)
-    return over(library().barrier(group, async_op), async_op)
+    return over(library().barrier(group, async_op, device_ids), async_op)
 
 
 def new_group(ranks: list[int] | None = None, **named: Any) -> Group:

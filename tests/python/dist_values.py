@@ -6,7 +6,7 @@ make(values, kind="float32") makes a tensor; `values` may be a number or nested 
 
 import os
 
-from ccoll import dist
+from ccoll import Mismatch, dist
 
 
 def raises(kind, call, *parts):
@@ -240,6 +240,11 @@ def groups(make, rank, size):
         assert dist.gather_object(rank, 1, upper) == (list(range(1, size)) if rank == 1 else None)
         assert lists(dist.gather(make([rank]), 1, upper)) == ([[r] for r in range(1, size)] if rank == 1 else [])
         assert len(set(dist.all_gather_object(dist.sync_random_seed(upper), upper))) == 1
+        dist.all_reduce_params(params := [make([rank]), make([1])], group=upper)
+        assert lists(params) == [[sum(range(size))], [size - 1]]
+        if size > 2:
+            wrong = [make([1] * rank)]
+            raises(Mismatch, lambda: dist.all_reduce_params(wrong, group=upper), "rank 2 passes", "rank 1 passes")
     else:
         assert dist.all_gather(x, upper) == [] and dist.all_gather_object(0, upper) == []
         assert dist.gather_object(0, 1, upper) is None and dist.barrier(upper) is None
@@ -249,8 +254,6 @@ def groups(make, rank, size):
 
 def differences(make, rank, size):
     """Ranks pass different things: every rank gets an error that names two of them, and the group works on."""
-    from ccoll import Mismatch
-
     def told(call, *parts):
         texts = dist.all_gather_object(raises(Mismatch, call, "rank 1 passes", "rank 0 passes", *parts))
         assert len(set(texts)) == 1, texts

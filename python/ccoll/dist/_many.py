@@ -153,14 +153,15 @@ def _tell_apart(call: str, keys: list[Any] | None, tensors: list[Any], way: str,
     labels = range(len(tensors)) if keys is None else keys
     mine = [way, *(f"[{label!r}] {describe(each)}" for label, each in zip(labels, tensors))]
     everyone = all_gather_object(mine, group)
-    for rank, theirs in enumerate(everyone):
+    for number, theirs in enumerate(everyone):
         if theirs == everyone[0]:
             continue
+        rank, first = (each if group is None else library().get_global_rank(group, each) for each in (number, 0))
         if len(theirs) != len(everyone[0]):
             extra = sorted(set(theirs).symmetric_difference(everyone[0]))[:3]
             raise ccoll.Mismatch(
-                f"{call}: rank {rank} passes {len(theirs) - 1} tensors, where rank 0 passes "
+                f"{call}: rank {rank} passes {len(theirs) - 1} tensors, where rank {first} passes "
                 f"{len(everyone[0]) - 1} tensors; one of them alone has {', '.join(extra)}"
             )
         this, that = next((a, b) for a, b in zip(theirs, everyone[0]) if a != b)
-        raise ccoll.Mismatch(f"{call}: rank {rank} passes {this}, where rank 0 passes {that}")
+        raise ccoll.Mismatch(f"{call}: rank {rank} passes {this}, where rank {first} passes {that}")

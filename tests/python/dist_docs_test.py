@@ -34,8 +34,13 @@ def run(command, folder):
 def test_the_command_runs(command, tmp_path):
     found = re.search(r"--nproc-per-node (\d)", command)
     size = int(found.group(1)) if found else 1
-    samples = [f"sample {rank}" for rank in range(size)]
-    assert f"{size} ranks, 20 steps: {samples}\n" in run(command, tmp_path)
+    assert f"{size} ranks, 20 steps, equal weights: True\n" in run(command, tmp_path)
+
+
+def test_without_the_average_weights_differ(tmp_path):
+    command = next(each for each in commands() if "torchrun" in each)
+    said = run(r"sed -i 's/^\( *\)dist.all_reduce_params.*/\1pass/' steps.py && " + command, tmp_path)
+    assert "equal weights: False\n" in said
 
 
 def test_arrays(tmp_path):

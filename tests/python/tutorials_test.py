@@ -29,7 +29,7 @@ def expected(script):
 
 
 def run(script, folder, **variables):
-    """What the command in the script's head does in that folder."""
+    """Runs the command in the script's head in that folder."""
     command = re.search(r"^# Start: (.*)$", text_of(script), re.M).group(1)
     program, *arguments = shlex.split(command)
     starts = {"python": [], "torchrun": ["-m", "torch.distributed.run"]}

@@ -27,7 +27,7 @@ def main(rank, store):
         for _ in range(5):
             number = torch.empty(1, dtype=torch.int64)
             work = dist.irecv(number, src=0)
-            # Whatever does not need the number goes here.
+            # Here is the place for work that does not need the number.
             work.wait()
             received.append(number.item())
         lines.append(f"rank {rank} received {received}")

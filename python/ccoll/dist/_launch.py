@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from datetime import timedelta
+from numbers import Real
 from typing import Any
 
 from ._library import has_torch, library
@@ -68,11 +69,11 @@ def _set_timeout(named: dict[str, Any]) -> None:
     timeout = named.get("timeout")
     if timeout is None or isinstance(timeout, timedelta):
         return
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+    if isinstance(timeout, bool) or not isinstance(timeout, Real):
         raise TypeError(
             f"init_dist: timeout is {type(timeout).__name__}: expected seconds, as init_dist('pytorch', timeout=1800)"
         )
-    named["timeout"] = timedelta(seconds=timeout)
+    named["timeout"] = timedelta(seconds=float(timeout))
 
 
 def _need(launcher: str, *names: str) -> list[str]:
@@ -106,11 +107,11 @@ def _by_mpi(_: dict[str, Any]) -> int:
 def _by_slurm(named: dict[str, Any]) -> int:
     port = named.pop("port", None)
     rank, size, local_rank = _need("slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID")
+    if "MASTER_ADDR" not in os.environ:
+        os.environ["MASTER_ADDR"] = _first_host(*_need("slurm", "SLURM_NODELIST"))
     if port is not None:
         os.environ["MASTER_PORT"] = str(port)
     os.environ.setdefault("MASTER_PORT", _PORT)
-    if "MASTER_ADDR" not in os.environ:
-        os.environ["MASTER_ADDR"] = _first_host(*_need("slurm", "SLURM_NODELIST"))
     return _tell(rank, size, local_rank)
 
 
@@ -121,8 +122,9 @@ def _first_host(nodes: str) -> str:
         ).stdout
         return said.split()[0]
     except (OSError, subprocess.SubprocessError, IndexError) as error:
+        why = f"{error} {getattr(error, 'stderr', None) or ''}".strip()
         raise RuntimeError(
-            f"init_dist: scontrol does not name the hosts of {nodes!r} ({error}): set MASTER_ADDR to the first one"
+            f"init_dist: scontrol does not name the hosts of {nodes!r} ({why}): set MASTER_ADDR to the first one"
         ) from None
 
 

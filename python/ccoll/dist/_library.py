@@ -13,9 +13,14 @@ from typing import Any
 
 
 @functools.cache
+def is_installed(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
+
+
+@functools.cache
 def library() -> Any:
     """torch.distributed, or ccoll.dist._numpy."""
-    if importlib.util.find_spec("torch") is None:
+    if not is_installed("torch"):
         from . import _numpy
 
         return _numpy

@@ -7,40 +7,42 @@ from collections.abc import Callable
 from typing import Any
 
 from ._library import is_distributed, library
-from ._reductions import over
-from ._values import Tensor, check_tensor
+from ._reductions import copy_back, over
+from ._values import Tensor, check_tensor, dense, plain
 from .utils import Group, check_device
 
 
-def _check(call: str, tensor: Tensor, group: Group) -> None:
+def _travelling(call: str, tensor: Tensor, group: Group) -> Tensor:
+    """The tensor as every backend takes it: itself, or a copy that is dense."""
     check_tensor(call, "tensor", tensor)
     if not is_distributed():
         raise RuntimeError(f"{call}: this process is alone: call init_dist() first")
     check_device(call, tensor, group)
+    return dense(plain(tensor))
 
 
 def send(tensor: Tensor, dst: int, group: Group = None, tag: int = 0) -> None:
     """Sends a tensor to rank dst. Raises RuntimeError where the process is alone."""
-    _check("send", tensor, group)
-    library().send(tensor, dst, group, tag)
+    library().send(_travelling("send", tensor, group), dst, group, tag)
 
 
 def recv(tensor: Tensor, src: int | None = None, group: Group = None, tag: int = 0) -> int:
     """Receives into a tensor from rank src, or from any; returns the sender."""
-    _check("recv", tensor, group)
-    return int(library().recv(tensor, src, group, tag))
+    on = _travelling("recv", tensor, group)
+    sender = int(library().recv(on, src, group, tag))
+    over(None, False, copy_back([tensor], [on]))
+    return sender
 
 
 def isend(tensor: Tensor, dst: int, group: Group = None, tag: int = 0) -> Any:
     """As send(); returns a Work, to which the tensor belongs until its wait() has returned."""
-    _check("isend", tensor, group)
-    return over(library().isend(tensor, dst, group, tag), True)
+    return over(library().isend(_travelling("isend", tensor, group), dst, group, tag), True)
 
 
 def irecv(tensor: Tensor, src: int | None = None, group: Group = None, tag: int = 0) -> Any:
     """As recv(); returns a Work, to which the tensor belongs until its wait() has returned."""
-    _check("irecv", tensor, group)
-    return over(library().irecv(tensor, src, group, tag), True)
+    on = _travelling("irecv", tensor, group)
+    return over(library().irecv(on, src, group, tag), True, copy_back([tensor], [on]))
 
 
 def P2POp(op: Callable[..., Any], tensor: Tensor, peer: int, group: Group = None, tag: int = 0) -> Any:
@@ -48,8 +50,10 @@ def P2POp(op: Callable[..., Any], tensor: Tensor, peer: int, group: Group = None
     name = getattr(op, "__name__", "")
     if name not in ("isend", "irecv"):
         raise ValueError(f"P2POp: op is {op!r}: expected isend or irecv")
-    _check(f"P2POp {name}", tensor, group)
-    return library().P2POp(getattr(library(), name), tensor, peer, group, tag)
+    on = _travelling(f"P2POp {name}", tensor, group)
+    if name == "irecv" and copy_back([tensor], [on]) is not None:
+        raise ValueError("P2POp: tensor is not contiguous: receive into a copy")
+    return library().P2POp(getattr(library(), name), on, peer, group, tag)
 
 
 def batch_isend_irecv(p2p_op_list: list[Any]) -> list[Any]:

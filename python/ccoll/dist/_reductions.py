@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ._library import library
+from ._library import has_torch, library
 from ._values import Tensor, copy_into, divide
 
 _NAMES = ("sum", "mean", "product", "min", "max", "band", "bor", "bxor")
@@ -48,9 +48,9 @@ class Later:
         self._work, self._finish = work, finish
 
     def wait(self, *arguments: Any) -> bool:
-        """Waits; raises what went wrong. arguments: a time limit, as the library's own wait() takes it."""
+        """Waits; raises what went wrong. arguments: a time limit, a timedelta as torch has it."""
         if self._work is not None:
-            self._work.wait(*arguments)
+            self._work.wait(*(each if has_torch() else each.total_seconds() for each in arguments))
         finish, self._finish = self._finish, None
         if finish is not None:
             finish()

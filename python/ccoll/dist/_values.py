@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from ._library import has_torch, is_installed
+
 # A tensor of torch or an array of numpy, and a device of torch or "cpu".
 Tensor = Any
 Device = Any
@@ -18,11 +20,11 @@ def _is_torchs(x: Any) -> bool:
 
 
 def is_tensor(x: Any) -> bool:
-    """Whether it is a tensor of torch or, in a process without torch, an array of numpy."""
-    numpy = sys.modules.get("numpy")
-    if sys.modules.get("torch") is not None or numpy is None:
+    """Whether it is a tensor of torch or, where torch is not installed, an array of numpy."""
+    if is_installed("torch"):
         return _is_torchs(x)
-    return isinstance(x, numpy.ndarray)
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(x, numpy.ndarray)
 
 
 def describe(x: Any) -> str:
@@ -77,22 +79,20 @@ def copy_into(out: Tensor, x: Tensor) -> None:
 
 
 def divide(x: Tensor, by: int) -> None:
-    """True division in place; integers are cut, not rounded."""
+    """Division in place; integers are cut towards 0, whatever their size."""
     x = plain(x)
     if _is_torchs(x):
-        is_float = x.dtype.is_floating_point or x.dtype.is_complex
-    else:
-        is_float = x.dtype.kind in "fc"
-    if is_float:
-        x /= by
-    else:
+        is_integer = not x.dtype.is_floating_point and not x.dtype.is_complex and "bool" not in str(x.dtype)
+        copy_into(x, x.div(by, rounding_mode="trunc" if is_integer else None))
+    elif x.dtype.kind not in "iu":
         copy_into(x, x / by)
+    else:
+        quotient, rest = divmod(x, by)
+        x[...] = quotient + ((x < 0) & (rest != 0))
 
 
 def integers(values: Sequence[int] | int, device: Device) -> Tensor:
     """A new tensor of 64-bit integers."""
-    from ._library import has_torch
-
     if has_torch():
         torch = sys.modules["torch"]
         return torch.tensor(values, dtype=torch.int64, device=device)

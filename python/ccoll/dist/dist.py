@@ -4,11 +4,12 @@
 `src` and `dst` are ranks among all, also where a group is given, as torch has it. A tensor that is not on the
 group's device, or not dense, travels as a copy; its own memory holds the result when the call is over. With
 async_op a call returns a Work, and the result is in place when its wait() has returned. For a rank outside the
-group nothing is done.
+group nothing is done, but messages raise ValueError.
 """
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, overload
 
 from ._library import library
@@ -116,7 +117,7 @@ def gather(*args: Any, **named: Any) -> Any:
     It returns them on data's device, and an empty list elsewhere. gather(tensor, gather_list, dst=0, group=None,
     async_op=False) writes them into a list of tensors, which is None elsewhere.
     """
-    if len(args) > 1 and not isinstance(args[1], int) or {"tensor", "gather_list", "async_op"} & named.keys():
+    if len(args) > 1 and not isinstance(args[1], Integral) or {"tensor", "gather_list", "async_op"} & named.keys():
         return _gather_into(*args, **named)
     return _gather(*args, **named)
 
@@ -174,7 +175,8 @@ def scatter(
 ) -> Any:
     """Writes scatter_list[r] of rank src into data of rank r. Raises ValueError where the list does not fit."""
     check_tensor("scatter", "data", data)
-    size, parts = get_world_size(group), None
+    size = get_world_size(group)
+    parts: list[Tensor] = []
     if size < 0 or size == 1 and scatter_list is None:
         return over(None, async_op)
     if size == 1 or get_rank() == src:
@@ -186,10 +188,10 @@ def scatter(
                     f"scatter: scatter_list[{rank}] is {describe(each)}: expected that of data, {describe(data)}"
                 )
     if size == 1:
-        copy_into(data, parts[0] if parts else data)
+        copy_into(data, parts[0])
         return over(None, async_op)
     on = travelling("scatter", data, group)
-    work = library().scatter(on, parts, src, group, async_op)
+    work = library().scatter(on, parts or None, src, group, async_op)
     return over(work, async_op, copy_back([data], [on]))
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import logging
 import sys
@@ -24,7 +25,7 @@ __all__ = [
 Group = Any
 _Result = TypeVar("_Result")
 _log = logging.getLogger("ccoll.dist")
-_local_group: Group = None
+_local: tuple[Group, Group] | None = None  # the group of all ranks that it was made in, and the local one
 # Backends that take tensors of one kind of device, and that device.
 _DEVICES = {
     "nccl": "cuda", "smddp": "cuda", "hccl": "npu", "cncl": "mlu", "mccl": "musa", "gloo": "cpu", "mpi": "cpu",
@@ -94,13 +95,16 @@ def destroy_group(group: Group = None) -> None:
     if group is None:
         cleanup_dist()
     elif is_distributed() and get_rank(group) >= 0:
+        global _local
+        if _local is not None and group is _local[1]:
+            _local = None
         library().destroy_process_group(group)
 
 
 def cleanup_dist() -> None:
     """Ends all groups. A process that is alone may call it, too."""
-    global _local_group
-    _local_group = None
+    global _local
+    _local = None
     if is_distributed():
         library().destroy_process_group()
 
@@ -110,7 +114,7 @@ def init_local_group(node_rank: int, num_gpus_per_node: int) -> None:
 
     Host n has the ranks from n * num_gpus_per_node on. Raises ValueError where this rank is not on node_rank.
     """
-    global _local_group
+    global _local
     if not is_distributed():
         return
     rank, size = get_dist_info()
@@ -123,7 +127,7 @@ def init_local_group(node_rank: int, num_gpus_per_node: int) -> None:
     for first in range(0, size, num_gpus_per_node):
         group = library().new_group(list(range(first, min(first + num_gpus_per_node, size))))
         if first == node_rank * num_gpus_per_node:
-            _local_group = group
+            _local = get_default_group(), group
 
 
 def get_local_group() -> Group:
@@ -133,9 +137,9 @@ def get_local_group() -> Group:
     """
     if not is_distributed():
         return None
-    if _local_group is None:
+    if _local is None or _local[0] is not get_default_group():
         raise RuntimeError("there is no local group: call init_local_group() first")
-    return _local_group
+    return _local[1]
 
 
 def get_local_size() -> int:
@@ -252,4 +256,10 @@ def cast_data_device(data: Any, device: Device, out: Any = None) -> Any:
         raise ValueError(f"length of data and out should be same, but is {len(items)} and {len(out)}")
     made = {key: cast_data_device(each, device, None if out is None else out[key]) for key, each in items.items()}
     kind: Any = type(data)
+    if isinstance(data, dict):
+        same = copy.copy(data)  # keeps what a defaultdict has beside its items
+        same.update(made)
+        return same
+    if hasattr(data, "_fields"):
+        return kind(*made.values())
     return kind(made) if isinstance(data, Mapping) else kind(made.values())

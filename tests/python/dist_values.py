@@ -87,6 +87,13 @@ def reductions(make, rank, size):
         dist.all_reduce(x := make([rank + 1, 2], kind), "Mean")
         mean = (size + 1) / 2
         assert x.tolist() == [int(mean) if kind == "int64" else mean, 2], x
+    # More than a float32, or a float64, has digits for; and cut towards 0.
+    dist.all_reduce(x := make([2**60 + 1, -3 - (rank == 0)], "int64"), "mean")
+    assert x.tolist() == [2**60 + 1, -3], x
+    work = dist.all_reduce(x := make([rank + 1.0], "float32"), "mean", async_op=True)
+    while not work.is_completed():
+        pass
+    assert x.tolist() == [mean], x
     for op, expected in {
         "sum": size * (size + 1) // 2, "max": size, "min": 1, dist.ReduceOp.SUM: size * (size + 1) // 2,
         dist.ReduceOp.MAX: size, dist.ReduceOp.AVG: (size + 1) // 2,
@@ -143,6 +150,14 @@ def messages(make, rank, size):
     dist.send(make([rank + 5]), right, tag=3)
     receiving.wait()
     assert x.tolist() == [left + 5]
+    strided = make([rank, -1, rank + 1, -1])[::2]
+    sending = dist.isend(strided, right)
+    dist.recv(x := make([0, 0, 0, 0])[::2], left)
+    assert sending.wait() is not False and x.tolist() == [left, left + 1]
+    sending = dist.isend(strided, right)
+    dist.irecv(x := make([0, 0, 0, 0])[::2], left).wait()
+    assert sending.wait() is not False and x.tolist() == [left, left + 1]
+    raises(ValueError, lambda: dist.P2POp(dist.irecv, x, left), "not contiguous")
     x = make([0])
     both = [dist.P2POp(dist.isend, make([rank + 7]), right), dist.P2POp(dist.irecv, x, left)]
     for each in dist.batch_isend_irecv(both):

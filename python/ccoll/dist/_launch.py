@@ -40,7 +40,10 @@ def init_dist(launcher: str, backend: str | None = None, init_backend: str = "to
 
     describe = {"pytorch": _by_torchrun, "slurm": _by_slurm, "mpi": _by_mpi}.get(launcher)
     if describe is None:
-        raise ValueError(f"init_dist: launcher is {launcher!r}: expected 'pytorch', 'slurm' or 'mpi'")
+        raise ValueError(
+            f"init_dist: launcher is {launcher!r}: expected 'pytorch', 'slurm' or 'mpi'; "
+            "a process that is alone does not call init_dist"
+        )
     if init_backend != "torch":
         raise ValueError(f"init_dist: init_backend is {init_backend!r}: expected 'torch'")
     _set_timeout(kwargs)
@@ -85,13 +88,20 @@ def _need(launcher: str, *names: str) -> list[str]:
 
 def _by_torchrun(named: dict[str, Any]) -> int:
     (rank,) = [str(named["rank"])] if "rank" in named else _need("pytorch", "RANK")
-    return int(os.environ.get("LOCAL_RANK", rank))
+    return _number("LOCAL_RANK", os.environ.get("LOCAL_RANK", rank))
+
+
+def _number(name: str, value: str) -> int:
+    if not value.isdecimal():
+        raise ValueError(f"init_dist: {name} is {value!r}: expected the number of a rank")
+    return int(value)
 
 
 def _tell(rank: str, size: str, local_rank: str) -> int:
     """Sets what env:// reads."""
+    local = _number("the local rank", local_rank)
     os.environ.update(RANK=rank, WORLD_SIZE=size, LOCAL_RANK=local_rank)
-    return int(local_rank)
+    return local
 
 
 def _by_mpi(_: dict[str, Any]) -> int:

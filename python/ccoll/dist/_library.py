@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import logging
+import os
 import sys
 from typing import Any
+
+log = logging.getLogger("ccoll.dist")
 
 
 @functools.cache
@@ -36,6 +40,18 @@ def is_distributed() -> bool:
         if is_initialized is not None and is_initialized():
             return True
     return False
+
+
+@functools.cache
+def tell_if_forgotten() -> None:
+    """Says once, in the log, that the environment describes a job which this process has not joined."""
+    if is_distributed():
+        return
+    for name in ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "CCOLL_SIZE"):
+        size = os.environ.get(name, "1")
+        if size not in ("", "1"):
+            log.warning("%s is %s, but this process has joined no group: its calls work alone", name, size)
+            return
 
 
 def has_torch() -> bool:

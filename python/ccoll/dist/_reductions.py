@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ._library import has_torch, library
-from ._values import Tensor, copy_into, divide
+from ._library import has_torch, library, tell_if_forgotten
+from ._values import Tensor, copy_into, divide, is_real
 
 _NAMES = ("sum", "mean", "product", "min", "max", "band", "bor", "bxor")
 
@@ -15,7 +15,8 @@ _NAMES = ("sum", "mean", "product", "min", "max", "band", "bor", "bxor")
 class Reduction:
     """A reduction that a caller named. Raises ValueError for one that there is not."""
 
-    def __init__(self, op: Any) -> None:
+    def __init__(self, op: Any, *, is_divided: bool = False) -> None:
+        """is_divided: an average by the library itself."""
         if isinstance(op, str):
             self.name = op.lower()
             if self.name not in _NAMES:
@@ -24,12 +25,18 @@ class Reduction:
             raise ValueError(f"op is {op!r}: expected one of {', '.join(_NAMES)}, or a ReduceOp")
         else:
             # A sum that is then divided works with every backend and type.
-            self.name = "mean" if op == getattr(type(op), "AVG", None) else ""
+            self.name = "mean" if op == getattr(type(op), "AVG", None) and not is_divided else ""
         self._given = op
 
     @property
     def is_mean(self) -> bool:
         return self.name == "mean"
+
+    def by(self, backend: str | None, x: Tensor) -> Reduction:
+        """The same as a backend makes it of x. ccoll has a mean of its own, and tells it from a sum elsewhere."""
+        if not self.is_mean or backend != "ccoll" or not is_real(x):
+            return self
+        return Reduction(library().ReduceOp.AVG, is_divided=True)
 
     def __str__(self) -> str:
         return self.name or str(self._given)
@@ -57,15 +64,20 @@ class Later:
         return True
 
     def is_completed(self) -> bool:
-        """Whether wait() would return at once."""
-        if self._work is None:
-            return True
-        is_over = getattr(self._work, "is_completed", None) or self._work.done
-        return bool(is_over())
+        """Whether the call is over; then the result is in place, too."""
+        if self._work is not None:
+            is_over = getattr(self._work, "is_completed", None) or self._work.done
+            if not is_over():
+                return False
+        if self._finish is not None:
+            self.wait()
+        return True
 
 
 def over(work: Any, async_op: bool, finish: Callable[[], None] | None = None) -> Any:
     """The result of a call: a Work if it goes on, else None after `finish`."""
+    if work is None:
+        tell_if_forgotten()
     if async_op:
         return work if finish is None and hasattr(work, "is_completed") else Later(work, finish)
     if finish is not None:

@@ -78,6 +78,11 @@ def copy_into(out: Tensor, x: Tensor) -> None:
         out[...] = x
 
 
+def is_real(x: Tensor) -> bool:
+    """Whether its elements are integers or floating-point numbers."""
+    return str(x.dtype).removeprefix("torch.").startswith(("int", "uint", "float", "bfloat"))
+
+
 def divide(x: Tensor, by: int) -> None:
     """Division in place; integers are cut towards 0, whatever their size."""
     x = plain(x)

@@ -40,8 +40,8 @@ def _check_list(call: str, name: str, tensors: Any, size: int) -> None:
 def all_reduce(data: Tensor, op: Any = "sum", group: Group = None, async_op: bool = False) -> Any:
     """Reduces over all ranks, in place.
 
-    op: "sum", "mean", "product", "min", "max", "band", "bor", "bxor" in any case, or a ReduceOp. A mean is a
-    true division, which integers cut. Raises ValueError for another op.
+    op: "sum", "mean", "product", "min", "max", "band", "bor", "bxor" in any case, or a ReduceOp. A mean of
+    integers is cut towards 0. Raises ValueError for another op.
     """
     reduction = Reduction(op)
     check_tensor("all_reduce", "data", data)
@@ -49,6 +49,7 @@ def all_reduce(data: Tensor, op: Any = "sum", group: Group = None, async_op: boo
     if size <= 1:
         return over(None, async_op)
     on = travelling("all_reduce", data, group)
+    reduction = reduction.by(get_backend(group), on)
     work = library().all_reduce(on, reduction.of_library(), group, async_op)
     return over(work, async_op, finished(reduction, data, on, size))
 
@@ -61,6 +62,7 @@ def reduce(tensor: Tensor, dst: int = 0, op: Any = "sum", group: Group = None, a
     if size <= 1:
         return over(None, async_op)
     on, is_root = travelling("reduce", tensor, group), get_rank() == dst
+    reduction = reduction.by(get_backend(group), on)
     if not is_root and get_backend(group) != "ccoll":
         on = copy_of(on)  # other backends write to it
     work = library().reduce(on, dst, reduction.of_library(), group, async_op)
@@ -209,6 +211,7 @@ def reduce_scatter(
         copy_into(output, input[0])
         return over(None, async_op)
     on = travelling("reduce_scatter", output, group)
+    reduction = reduction.by(get_backend(group), on)
     parts = [travelling("reduce_scatter", each, group) for each in input]
     work = library().reduce_scatter(on, parts, reduction.of_library(), group, async_op)
     return over(work, async_op, finished(reduction, output, on, size))

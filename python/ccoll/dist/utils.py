@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import copy
 import functools
-import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ._launch import infer_launcher, init_dist, init_process_group
-from ._library import has_torch, is_distributed, library
+from ._library import has_torch, is_distributed, library, log
 from ._reductions import over
 from ._values import Device, Tensor, copy_into, dense, device_of, is_tensor, moved, plain
 
@@ -24,7 +23,6 @@ __all__ = [
 
 Group = Any
 _Result = TypeVar("_Result")
-_log = logging.getLogger("ccoll.dist")
 _local: tuple[Group, Group] | None = None  # the group of all ranks that it was made in, and the local one
 # Backends that take tensors of one kind of device, and that device.
 _DEVICES = {
@@ -198,7 +196,7 @@ def all_travelling(call: str, tensors: Sequence[Tensor], group: Group) -> list[T
     key = (call, device_of(tensors[0]).type, device.type)
     if key not in _hinted:
         _hinted.add(key)
-        _log.warning("%s is copied to %s and back in each call", _misfit(call, tensors[0], group), device)
+        log.warning("%s is copied to %s and back in each call", _misfit(call, tensors[0], group), device)
     return [dense(moved(plain(each), device)) for each in tensors]
 
 

@@ -225,13 +225,26 @@ def files(make, rank, size, folder):
     dist.barrier()
     assert not os.path.exists(shared), "the directory is left behind"
     own = os.path.join(folder, f"of-{rank}")
-    missing = os.path.join(folder, "of-0", "part_1.pkl")
-    raises(FileNotFoundError, lambda: dist.collect_results(mine, 9, tmpdir=own), missing, "share")
+    text = raises(FileNotFoundError, lambda: dist.collect_results(mine, 9, tmpdir=own), "rank 1", "share")
+    assert os.path.join(folder, "of-1") in text and "part_1.pkl" in text, text
     assert not os.path.exists(own), "the directory is left behind"
     raises(AssertionError, lambda: dist.collect_results(mine, 9, "gpu", own), own, "None")
     place = "/dev/null/x" if rank == 1 else own
     raises(NotADirectoryError, lambda: dist.collect_results(mine, 9, tmpdir=place), "rank 1", "/dev/null/x")
     assert not os.path.exists(own), "the directory is left behind"
+    kind, text = (ValueError, "stays at home") if rank == 1 else (RuntimeError, "rank 1: ValueError")
+    unsendable_one = [Unsendable() if rank == 1 else 0]
+    raises(kind, lambda: dist.collect_results(unsendable_one, 2, tmpdir=shared), text)
+    for i in range(300):
+        got = dist.collect_results([(rank, i)], 2, tmpdir=shared)
+        assert got == ([(0, i), (1, i)] if rank == 0 else None)
+    dist.barrier()
+    assert not os.path.exists(shared), "the directory is left behind"
+    dist.barrier()
+    if rank == 0:
+        os.makedirs(shared), open(os.path.join(shared, "kept"), "w").close()
+    dist.collect_results(mine, 9, tmpdir=shared), dist.barrier()
+    assert os.listdir(shared) == ["kept"]
 
 
 def groups(make, rank, size):
@@ -299,4 +312,51 @@ def differences(make, rank, size):
     assert x.tolist() == [size], "the group works on"
 
 
-EVERYTHING = (reductions, moves, messages, objects, many, results, groups, differences)
+class Unsendable:
+    def __reduce__(self):
+        raise ValueError("this one stays at home")
+
+
+def unsendable(make, rank, size):
+    """A rank cannot pickle its object: its own error is raised there, and no other rank waits."""
+    odd = rank == 1
+    mine = Unsendable() if odd else make([rank])
+    kind, text = (ValueError, "stays at home") if odd else (RuntimeError, "rank 1 cannot send its object: ValueError")
+    raises(kind, lambda: dist.all_gather_object(mine), text)
+    raises(kind, lambda: dist.broadcast_object_list([mine], 1), text)
+    for call in (dist.gather_object, lambda x: dist.collect_results([x], size)):
+        if rank < 2:
+            raises(kind, lambda call=call: call(mine), text)
+        else:
+            assert call(mine) is None
+    upper = dist.new_group(list(range(1, size)))
+    if rank and size > 2:
+        raises(kind, lambda: dist.all_gather_object(mine, upper), text)
+    assert dist.all_gather_object(rank) == list(range(size)), "the group works on"
+    received = dist.all_gather_object(make(list(range(20000))))[1 - min(rank, 1)]
+    received += 1
+    assert received.tolist()[-1] == 20000, "what is received can be written to"
+
+
+def outside(make, rank, size):
+    """A rank outside a group; ranks that a group does not have."""
+    lower = dist.new_group(list(range(size - 1)))
+    if rank == size - 1:
+        assert dist.all_gather_object(["a", "b"], lower) == []
+        assert dist.all_gather_object([None], obj=0, group=lower) is None
+        data = {"a": make([1])}
+        dist.all_reduce_dict(data, group=lower), dist.all_reduce_params([data["a"]], group=lower)
+        dist.broadcast_object_list(["a"], 0, lower)
+        assert data["a"].tolist() == [1]
+    elif size > 2:
+        assert dist.all_gather_object(["a", rank], lower) == [["a", r] for r in range(size - 1)]
+        has = f"the ranks {list(range(size - 1))}"
+        raises(ValueError, lambda: dist.gather_object(0, size - 1, lower), f"dst is {size - 1}", has)
+        raises(ValueError, lambda: dist.broadcast_object_list([0], size - 1, lower), f"src is {size - 1}", has)
+    raises(ValueError, lambda: dist.gather_object(0, size), f"dst is {size}", f"{list(range(size))}")
+
+
+EVERYTHING = (
+    reductions, moves, messages, objects, many, results, groups, differences,
+    unsendable, outside,
+)  # fmt: skip

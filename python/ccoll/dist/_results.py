@@ -6,6 +6,9 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import shutil
+import uuid
+from collections.abc import Callable
 from itertools import chain, zip_longest
 from typing import Any
 
@@ -24,7 +27,8 @@ def collect_results(results: list[Any], size: int, device: str = "cpu", tmpdir: 
     they are sent as objects.
 
     Raises NotImplementedError for another device, AssertionError for tmpdir beside a GPU, and FileNotFoundError
-    on every rank where tmpdir is not shared.
+    on every rank where tmpdir is not shared. Where a rank cannot pickle its results, its error is raised there
+    and RuntimeError elsewhere; without tmpdir, at rank 0.
     """
     if device not in _DEVICES:
         raise NotImplementedError(f"collect_results: device is {device!r}: expected 'cpu', 'gpu' or 'npu'")
@@ -54,43 +58,62 @@ def _in_order(parts: list[list[Any]], size: int) -> list[Any]:
 
 
 def _through_files(part: list[Any], tmpdir: str, rank: int, ranks: int) -> list[Any] | None:
-    """All parts at rank 0. What a rank cannot do, all raise. The files are removed, and the directory if empty."""
-    paths = [os.path.join(tmpdir, f"part_{each}.pkl") for each in range(ranks)]
+    """All parts at rank 0. What a rank cannot do, all raise. Nothing is left behind; tmpdir goes, too, if empty."""
+    # Each call has a folder of its own: a slow rank may still be in this call when others make the next one.
+    own = f"results-{uuid.uuid4().hex}" if rank == 0 else ""
     try:
-        _raise_first(_tried(lambda: _write(part, tmpdir, paths[rank])))
+        own = _tell(lambda: _make(tmpdir, own))[0]
+        files = [os.path.join(tmpdir, own, f"part_{each}.pkl") for each in range(ranks)]
+        _tell(lambda: _write(part, files[rank]))
         parts: list[Any] = []
-        _raise_first(_tried(lambda: parts.extend(map(_read, paths)) if rank == 0 else None))
+        _tell(lambda: parts.extend(map(_read, files)) if rank == 0 else None)
         return parts if rank == 0 else None
     finally:
-        with contextlib.suppress(OSError):
-            os.remove(paths[rank])
-        with contextlib.suppress(OSError):
-            os.rmdir(tmpdir)
+        if rank == 0:
+            shutil.rmtree(os.path.join(tmpdir, own), ignore_errors=True)
+            with contextlib.suppress(OSError):
+                os.rmdir(tmpdir)
 
 
-def _tried(step: Any) -> OSError | None:
+def _tell(step: Callable[[], Any]) -> list[Any]:
+    """The results of all ranks' steps, by rank, when all have made theirs. Raises on every rank where one failed."""
+    result: Any = None
+    told: Any = None
+    failure: Exception | None = None
     try:
-        step()
-    except OSError as error:
-        return error
-    return None
-
-
-def _raise_first(failure: OSError | None) -> None:
-    """Waits for all ranks; raises the failure of the first that has one."""
-    for rank, each in enumerate(all_gather_object(failure)):
+        result = step()
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            told = error.errno, str(error.strerror), error.filename
+        else:
+            failure, told = error, (None, f"{type(error).__name__}: {error}", None)
+    everyone = all_gather_object((result, told))
+    if failure is not None:
+        raise failure
+    for rank, (_, each) in enumerate(everyone):
         if each is not None:
-            raise type(each)(each.errno, f"collect_results: rank {rank}: {each.strerror}", each.filename)
+            number, text, path = each
+            text = f"collect_results: rank {rank}: {text}"
+            raise RuntimeError(text) if number is None else OSError(number, text, path)
+    return [each for each, _ in everyone]
 
 
-def _write(part: list[Any], folder: str, path: str) -> None:
-    os.makedirs(folder, exist_ok=True)
-    with open(path, "wb") as file:
+def _make(tmpdir: str, own: str) -> str:
+    """Makes the folder at rank 0, which alone has a name for it; returns the name."""
+    if own:
+        os.makedirs(os.path.join(tmpdir, own))
+    return own
+
+
+def _write(part: list[Any], path: str) -> None:
+    try:
+        file = open(path, "wb")
+    except FileNotFoundError:
+        raise FileNotFoundError(2, "the directory must be one that all ranks share; no such file", path) from None
+    with file:
         pickle.dump(part, file)
 
 
 def _read(path: str) -> Any:
-    if not os.path.exists(path):
-        raise FileNotFoundError(2, "the directory must be one that all ranks share; no such file", path)
     with open(path, "rb") as file:
         return pickle.load(file)

@@ -9,7 +9,8 @@ import pytest
 from torch_support import ranks, torch
 
 import ccoll.dist.dist
-from ccoll import dist
+from ccoll import Mismatch, dist
+from ccoll.dist import _many
 
 
 def make(values, kind="float32"):
@@ -140,3 +141,49 @@ def wrong_lists(rank, size):
 
 def test_wrong_arguments():
     ranks(2, wrong_lists)
+
+
+def odd_tensors(rank, size):
+    def sparse():
+        return torch.sparse_coo_tensor(torch.tensor([[rank]]), torch.tensor([1.0]), (2,))
+
+    x, dense = sparse(), torch.ones(2)
+    dist.all_reduce_params([x, dense, sparse(), x], op="mean")
+    assert x.to_dense().tolist() == [0.5, 0.5] and dense.tolist() == [1, 1]
+    dist.all_reduce_dict(data := {"a": sparse(), "b": torch.ones(1)})
+    assert data["a"].to_dense().tolist() == [1, 1] and data["b"].tolist() == [2]
+    one = sparse() if rank else sparse().to_dense()
+    said = "rank 1 passes [0] sparse_coo float32 of shape (2,), where rank 0 passes [0] float32 of shape (2,)"
+    dist_values.raises(Mismatch, lambda: dist.all_reduce_params([one]), said)
+    bent = torch.tensor([1 + 1j]).conj()
+    negative = torch.tensor([1 + 2j]).conj().imag
+    dist.all_reduce_params([bent, torch.tensor([2j]), negative, torch.ones(1)])
+    assert bent.tolist() == [2 - 2j] and negative.tolist() == [-4]
+    dist.all_reduce(bent)
+    assert bent.tolist() == [4 - 4j]
+    on = [torch.ones(1), torch.ones(1, device="meta" if rank else "cpu")]
+    dist_values.raises(Mismatch, lambda: dist.all_reduce_params(on), "rank 1 passes [1] float32 of shape (1,) on meta")
+
+
+@pytest.mark.parametrize("backend", ["ccoll", "gloo"])
+def test_sparse_and_conjugate_tensors(backend):
+    ranks(2, odd_tensors, backend=backend)
+
+
+class On:
+    """A tensor, as far as the comparison looks at it, on a device of a number."""
+
+    dtype, layout, shape = torch.float32, torch.strided, (1,)
+
+    def __init__(self, number):
+        self.device = torch.device("cuda", number)
+
+
+def test_ranks_may_use_other_devices_but_must_spread_tensors_alike():
+    def number(*devices):
+        return _many._fingerprint(None, [On(each) for each in devices], {}, "", {})
+
+    assert number(0, 0) == number(1, 1) and number(0, 1) == number(1, 0)
+    assert number(0, 1) != number(0, 0) and number(0, 1, 0) != number(0, 1, 1)
+    told = list(_many._descriptions([0, 1], [On(3), On(1)], {}))
+    assert "device" not in told[0] and "(device 2 in order of use)" in told[1], told

@@ -356,7 +356,34 @@ def outside(make, rank, size):
     raises(ValueError, lambda: dist.gather_object(0, size), f"dst is {size}", f"{list(range(size))}")
 
 
+def shared_memory(make, rank, size):
+    """A tensor that is in the list twice is reduced once; so are elements that two tensors share."""
+    mean = (size + 1) / 2
+    for settings in ({}, {"coalesce": False}, {"bucket_size_mb": 1e-6}):
+        w, other = make([rank + 1] * 2), make([rank + 1])
+        dist.all_reduce_params([w, other, w, w[:]], op="mean", **settings)
+        assert (w.tolist(), other.tolist()) == ([mean] * 2, [mean]), settings
+        w = make([rank + i for i in range(4)])
+        dist.all_reduce_params([w[:3], w[1:], other], op="mean", **settings)
+        assert w.tolist() == [mean - 1 + i for i in range(4)], settings
+    square = make([[1, 2], [3, 4]])
+    dist.all_reduce_params([square[:, 0], square[:, 1], make([]), make([])])
+    assert square.tolist() == [[size, 2 * size], [3 * size, 4 * size]]
+    one = make([1])
+    both = [one, one] if rank == 1 else [one, make([1])]
+    raises(Mismatch, lambda: dist.all_reduce_params(both), "rank 1 passes [1]", "the same memory as [0]")
+
+
+def odd_keys(make, rank, size):
+    """Keys that cannot be sorted are compared and reduced all the same."""
+    data = {1: make([1]), "a": make([2]), None: make([3])}
+    dist.all_reduce_dict(data := data if rank else dict(reversed(data.items())))
+    assert {key: each.tolist() for key, each in data.items()} == {1: [size], "a": [2 * size], None: [3 * size]}
+    mixed = {1: make([1]), ("a" if rank == 1 else 2): make([1])}
+    raises(Mismatch, lambda: dist.all_reduce_dict(mixed), "rank 1 passes ['a']", "rank 0 passes [2]")
+
+
 EVERYTHING = (
     reductions, moves, messages, objects, many, results, groups, differences,
-    unsendable, outside,
+    unsendable, outside, shared_memory, odd_keys,
 )  # fmt: skip

@@ -28,10 +28,18 @@ def is_tensor(x: Any) -> bool:
 
 
 def describe(x: Any) -> str:
-    """The type and shape of a tensor; the type of what is none."""
+    """The type and shape of a tensor, its layout unless strided, its kind of device unless the CPU.
+
+    Otherwise the type of what is no tensor.
+    """
     if not is_tensor(x):
         return f"{type(x).__name__}, which is no tensor"
-    return f"{str(x.dtype).removeprefix('torch.')} of shape {tuple(x.shape)}"
+    layout = str(getattr(x, "layout", "strided")).removeprefix("torch.")
+    device = getattr(device_of(x), "type", "cpu")
+    return (
+        f"{'' if layout == 'strided' else layout + ' '}{str(x.dtype).removeprefix('torch.')} of shape {tuple(x.shape)}"
+        f"{'' if device == 'cpu' else ' on ' + device}"
+    )
 
 
 def check_tensor(call: str, name: str, x: Any) -> None:
@@ -54,9 +62,12 @@ def moved(x: Tensor, device: Device) -> Tensor:
 
 
 def dense(x: Tensor) -> Tensor:
-    """The tensor with its elements side by side: itself if they are, or if it is sparse."""
+    """The tensor with its elements as they read side by side: itself if they are, or if it is sparse."""
     if _is_torchs(x):
-        return x if x.is_sparse or x.is_contiguous() else x.contiguous()
+        if x.layout != sys.modules["torch"].strided:
+            return x
+        x = x.resolve_conj().resolve_neg()
+        return x if x.is_contiguous() else x.contiguous()
     return x if x.flags.c_contiguous else x.copy()
 
 

@@ -115,14 +115,20 @@ def _repeats(tensors: list[Any]) -> dict[int, int]:
 def _overlapping(tensors: list[Tensor]) -> list[int]:
     """The indices of tensors whose ranges of addresses overlap."""
     ranges = []
+    devices: dict[Any, int] = {}
     for i, each in enumerate(tensors):
         start = _address(each)
-        if start and 0 not in each.shape:
-            steps = [(size - 1) * stride for size, stride in zip(each.shape, _strides(each))]
-            end = start + sum(step for step in steps if step > 0) + each.itemsize
-            ranges.append((str(device_of(each)), start + sum(step for step in steps if step < 0), end, i))
+        if not start or 0 in each.shape:
+            continue
+        device = devices.setdefault(device_of(each), len(devices))
+        if hasattr(each, "stride") and each.is_contiguous():
+            ranges.append((device, start, start + each.nbytes, i))
+            continue
+        steps = [(size - 1) * stride for size, stride in zip(each.shape, _strides(each))]
+        end = start + sum(step for step in steps if step > 0) + each.itemsize
+        ranges.append((device, start + sum(step for step in steps if step < 0), end, i))
     found: set[int] = set()
-    last = ("", 0, 0, -1)  # the range with the highest end so far
+    last = (-1, 0, 0, -1)  # the range with the highest end so far
     for here in sorted(ranges):
         if here[0] == last[0] and here[1] < last[2]:
             found |= {last[3], here[3]}

@@ -97,11 +97,12 @@ def is_real(x: Tensor) -> bool:
 def divide(x: Tensor, by: int) -> None:
     """Division in place; integers are cut towards 0, whatever their size."""
     x = plain(x)
-    if _is_torchs(x):
-        is_integer = not x.dtype.is_floating_point and not x.dtype.is_complex and "bool" not in str(x.dtype)
-        copy_into(x, x.div(by, rounding_mode="trunc" if is_integer else None))
-    elif x.dtype.kind not in "iu":
+    if not is_real(x) and "complex" not in str(x.dtype):
         copy_into(x, x / by)
+    elif "int" not in str(x.dtype):
+        x /= by
+    elif _is_torchs(x):
+        copy_into(x, x.div(by, rounding_mode="trunc"))
     else:
         quotient, rest = divmod(x, by)
         x[...] = quotient + ((x < 0) & (rest != 0))

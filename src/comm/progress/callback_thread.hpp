@@ -19,8 +19,8 @@ class Callback {
 };
 
 /// One thread runs callbacks in their order. A callback may wait for a later one: after 2 ms
-/// another thread takes its place, and goes on with those behind it. So a callback overlaps with the
-/// next ones if it waits, or if its thread gets no processor, for longer than that.
+/// another thread takes its place, and goes on with those behind it. So a callback overlaps with
+/// the next ones if it waits, or if its thread gets no processor, for longer than that.
 class CallbackThreads {
  public:
   /// Makes sure that there are threads. Throws std::system_error.

@@ -88,6 +88,7 @@ def _need(launcher: str, *names: str) -> list[str]:
 
 def _by_torchrun(named: dict[str, Any]) -> int:
     (rank,) = [str(named["rank"])] if "rank" in named else _need("pytorch", "RANK")
+    _number("RANK", rank)
     return _number("LOCAL_RANK", os.environ.get("LOCAL_RANK", rank))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any, overload
 
 import ccoll
@@ -166,7 +167,7 @@ def gather_object(*args: Any, **named: Any) -> Any:
     Raises ValueError where dst is not in the group. Where a rank cannot pickle its object, its error is raised
     there and RuntimeError at dst.
     """
-    if "object_gather_list" in named or len(args) > 1 and not isinstance(args[1], int):
+    if "object_gather_list" in named or len(args) > 1 and not isinstance(args[1], Integral):
         return _gather_object_into(*args, **named)
     return _gather_object(*args, **named)
 

@@ -163,6 +163,7 @@ Status Communicator::Implementation::close(bool is_told) {
     if (tracing_ != nullptr) tracing_->write();
   }
   publish_end(!was_told);
+  if (late) farewells_.end();  // this rank knows what the others hear now
   if (!was_told && is_told) await_last_calls();
   end_making(destroyed());
   abort_shrinking();

@@ -170,6 +170,7 @@ void Communicator::Implementation::forked() {
   stream_calls_.forked();
   labels_.forget_lock();
   departures_.forget_lock();
+  farewells_.forget_lock();
   has_news_.store(true, std::memory_order_release);
 }
 

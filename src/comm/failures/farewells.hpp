@@ -15,6 +15,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <new>
 #include <set>
 #include <vector>
 
@@ -51,6 +52,11 @@ class Farewells {
     changed_.wait_for(lock, limit, [&] {
       return std::ranges::all_of(ranks, [&](std::uint32_t rank) { return ranks_.contains(rank); });
     });
+  }
+  /// In a forked child, where the threads that held the lock or waited may be gone.
+  void forget_lock() {
+    new (&mutex_) std::mutex;
+    new (&changed_) std::condition_variable;
   }
 
  private:

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/failures/farewells.hpp"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <memory>
 #include <thread>
 
 namespace ccoll {
@@ -83,6 +87,26 @@ TEST_CASE("farewells: the end is waited for up to the limit", "[comm][unit]") {
   waiter.join();
   farewells.await_end(kForEver);
   CHECK(Clock::now() - begin < 30s);
+}
+
+TEST_CASE("farewells: a forked child waits neither for its parent's threads nor their lock",
+          "[comm][unit]") {
+  auto farewells = std::make_unique<Farewells>();
+  std::thread waiter([&] { farewells->await_end(kForEver); });
+  std::this_thread::sleep_for(50ms);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(10);
+    farewells->forget_lock();
+    farewells->add(1);
+    farewells.reset();
+    _exit(0);
+  }
+  int status = -1;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  farewells->end();
+  waiter.join();
 }
 
 }  // namespace ccoll

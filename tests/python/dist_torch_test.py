@@ -113,6 +113,22 @@ def on_another_device(rank, size):
     assert "backend" in text and "a tensor on meta is copied to cpu and back in each call" in text, text
 
 
+def means(rank, size):
+    halves = [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.float8_e4m3fn, torch.float8_e5m2]
+    cut = [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.uint16, torch.uint32, torch.uint64]
+    for dtype in halves + cut:
+        given = torch.tensor([rank + 1.0, 3.0]).to(dtype)
+        expected = [1.5 if dtype in halves else 1.0, 3.0]
+        dist.all_reduce(x := given.clone(), "mean")
+        assert x.float().tolist() == expected, dtype
+        dist.all_reduce_params([x := given.clone()], op="mean")
+        assert x.float().tolist() == expected, dtype
+
+
+def test_means_of_every_type():
+    ranks(2, means)
+
+
 @pytest.mark.parametrize("backend", ["ccoll", "gloo"])
 def test_a_device_that_does_not_fit_is_told_of(backend):
     ranks(2, on_another_device, backend=backend)
@@ -152,6 +168,8 @@ def odd_tensors(rank, size):
     assert x.to_dense().tolist() == [0.5, 0.5] and dense.tolist() == [1, 1]
     dist.all_reduce_dict(data := {"a": sparse(), "b": torch.ones(1)})
     assert data["a"].to_dense().tolist() == [1, 1] and data["b"].tolist() == [2]
+    dist.all_reduce(x := sparse(), "mean")
+    assert x.to_dense().tolist() == [0.5, 0.5]
     one = sparse() if rank else sparse().to_dense()
     said = "rank 1 passes [0] sparse_coo float32 of shape (2,), where rank 0 passes [0] float32 of shape (2,)"
     dist_values.raises(Mismatch, lambda: dist.all_reduce_params([one]), said)

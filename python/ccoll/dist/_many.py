@@ -7,7 +7,6 @@ an error that names two of them.
 
 from __future__ import annotations
 
-import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -18,7 +17,7 @@ from ._library import has_torch, library
 from ._objects import all_gather_object, is_ccolls, over_ccoll
 from ._reductions import Reduction
 from ._values import (
-    Tensor, check_tensor, copy_into, copy_of, describe, device_of, divide, integers, is_tensor, plain,
+    Tensor, check_tensor, copy_into, copy_of, describe, device_of, divide, integers, is_sparse, is_tensor, plain,
 )  # fmt: skip
 from .utils import Group, all_travelling, get_backend, get_comm_device, get_default_group, get_world_size
 
@@ -79,15 +78,11 @@ def _in_order(keys: Iterable[Any]) -> list[Any]:
         return sorted(keys, key=lambda key: (type(key).__name__, repr(key)))
 
 
-def _is_sparse(x: Tensor) -> bool:
-    return hasattr(x, "layout") and x.layout != sys.modules["torch"].strided
-
-
 def _address(x: Tensor) -> int:
     """The address of the first element; 0 where there is none."""
     if not hasattr(x, "data_ptr"):
         return int(x.__array_interface__["data"][0])
-    return 0 if _is_sparse(x) else int(x.data_ptr())
+    return 0 if is_sparse(x) else int(x.data_ptr())
 
 
 def _strides(x: Tensor) -> list[int]:
@@ -104,7 +99,7 @@ def _repeats(tensors: list[Any]) -> dict[int, int]:
         return found
     for i, (address, each) in enumerate(zip(addresses, tensors)):
         if address > 0 and 0 not in each.shape:
-            strides = () if _is_sparse(each) else tuple(_strides(each))
+            strides = () if is_sparse(each) else tuple(_strides(each))
             bits = (each.is_conj(), each.is_neg()) if hasattr(each, "is_conj") else ()
             first = seen.setdefault((address, device_of(each), each.dtype, tuple(each.shape), strides, bits), i)
             if first != i:
@@ -145,7 +140,7 @@ def _buckets(tensors: list[Tensor], limit: float) -> Iterator[list[Tensor]]:
     unfinished: dict[Any, list[Tensor]] = {}
     sizes: dict[Any, int] = {}
     for each in tensors:
-        if _is_sparse(each):
+        if is_sparse(each):
             yield [each]
             continue
         key = (each.dtype, device_of(each))
@@ -161,6 +156,7 @@ def _buckets(tensors: list[Tensor], limit: float) -> Iterator[list[Tensor]]:
 def _reduce(call: str, tensors: list[Tensor], reduction: Reduction, group: Group) -> None:
     """Reduces tensors of one type in place, by one call."""
     travelled = all_travelling(call, tensors, group)
+    reduction = reduction.by(get_backend(group), travelled[0])
     op = reduction.of_library()
     if len(travelled) == 1:
         library().all_reduce(travelled[0], op, group)

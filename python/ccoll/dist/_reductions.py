@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ._library import has_torch, library, tell_if_forgotten
-from ._values import Tensor, copy_into, divide, is_real
+from ._values import Tensor, copy_into, divide, is_real, is_sparse
 
 _NAMES = ("sum", "mean", "product", "min", "max", "band", "bor", "bxor")
 
@@ -34,7 +34,7 @@ class Reduction:
 
     def by(self, backend: str | None, x: Tensor) -> Reduction:
         """The same as a backend makes it of x. ccoll has a mean of its own, and tells it from a sum elsewhere."""
-        if not self.is_mean or backend != "ccoll" or not is_real(x):
+        if not self.is_mean or backend != "ccoll" or not is_real(x) or is_sparse(x):
             return self
         return Reduction(library().ReduceOp.AVG, is_divided=True)
 
@@ -100,7 +100,7 @@ def copy_back(outputs: Sequence[Tensor], travelled: Sequence[Tensor]) -> Callabl
 
 def _share(one: Tensor, other: Tensor) -> bool:
     """Whether they are one tensor, but for autograd."""
-    return hasattr(one, "data_ptr") and not one.is_sparse and one.data_ptr() == other.data_ptr() != 0
+    return hasattr(one, "data_ptr") and not is_sparse(one) and one.data_ptr() == other.data_ptr() != 0
 
 
 def finished(reduction: Reduction, x: Tensor, on: Tensor, size: int) -> Callable[[], None] | None:

@@ -61,11 +61,15 @@ def moved(x: Tensor, device: Device) -> Tensor:
     return x if device_of(x) == device else x.to(device)
 
 
+def is_sparse(x: Tensor) -> bool:
+    return bool(_is_torchs(x) and x.layout != sys.modules["torch"].strided)
+
+
 def dense(x: Tensor) -> Tensor:
     """The tensor with its elements as they read side by side: itself if they are, or if it is sparse."""
+    if is_sparse(x):
+        return x
     if _is_torchs(x):
-        if x.layout != sys.modules["torch"].strided:
-            return x
         x = x.resolve_conj().resolve_neg()
         return x if x.is_contiguous() else x.contiguous()
     return x if x.flags.c_contiguous else x.copy()

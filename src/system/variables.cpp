@@ -255,6 +255,8 @@ constexpr Variable kSlurm[] = {
     {"SLURM_JOB_ID", "`SLURM_JOBID`", "the job's name"},
     {"SLURM_JOBID", "none", "the same in older versions"},
     {"SLURM_RESTART_COUNT", "0", "which start of the job this is"},
+    {"SLURM_NTASKS", "none", "number of the job's ranks, for `ccoll.dist.init_dist` alone"},
+    {"SLURM_NODELIST", "none", "the job's hosts, for `ccoll.dist.init_dist` alone"},
 };
 
 constexpr Variable kSystem[] = {

@@ -3,9 +3,9 @@
 // movement, with no protocol at all. ccoll and its peers are judged against it by bench/compare.
 //
 // Usage: limits [--fresh] FIGURES BYTES...      FIGURES: all, or names of the list, a,b,c
-// Rows on standard output, one per figure and size: figure,bytes,usec   (medians of 9 batches, each
-// of the slower process). With --fresh each process writes its input again before every call, which
-// does not count.
+// Rows on standard output, one per figure and size: figure,bytes,usec,way   (medians of 9 batches,
+// each of the slower process; the way is empty where there is only one). With --fresh each process
+// writes its input again before every call, which does not count.
 //
 //   copy            one process copies BYTES
 //   copy2           both processes copy BYTES at once
@@ -19,9 +19,9 @@
 //                   its slot into the output and into the slot that carries it back
 //   allreduce2_line BYTES <= 48: values and sequence number in one cache line per rank
 //   NAME2_bare      allreduce, allgather, reducescatter, alltoall, broadcast, reduce, sendrecv: the
-//                   same of any size with private buffers, of which all that the peer needs goes
-//                   out in slots and is copied or added up straight out of them; up to 56 bytes
-//                   lie in the cache line that says that they are there
+//                   operation on private buffers by the fastest way of exchanges.hpp, whose name
+//                   follows in the row. In slots the data are copied or added up straight out of
+//                   them, and up to 56 bytes lie in the cache line that says that they are there.
 //   allgather2      two ranks: each copies both inputs (BYTES/2 each) into its output
 //   flag_roundtrip  a cache line bounced between two spinning processes
 //   tcp_roundtrip   8 bytes there and back over loopback TCP, both ends spinning on recv
@@ -51,7 +51,11 @@
 #include <string>
 #include <vector>
 
+#include "exchanges.hpp"
+
 namespace {
+
+using exchanges::add, exchanges::Destination, exchanges::Side;
 
 using Clock = std::chrono::steady_clock;
 constexpr int kBatches = 9;
@@ -70,21 +74,11 @@ struct Pipe {  // a bounded FIFO of slices: `head` publishes a slot, `tail` give
   alignas(64) float slot[kSlots][kSlotFloats];
 };
 
-struct Slot {  // `number` publishes what it holds
-  alignas(64) std::atomic<uint64_t> number{0};
-  char few[56];
-  char many[kSlotBytes];
-};
-
-struct Way {  // from one rank to the other: slots in turn, as many as `taken` says are free again
-  Slot slot[kSlots];
-  alignas(64) std::atomic<uint64_t> taken{0};
-};
-
 struct Shared {
   Line line[2][2];
   Pipe pipe[2];
-  Way way[2];
+  exchanges::Area exchanges;
+  std::atomic<bool> direct[2];  // whether a rank may touch the other's memory
   alignas(64) std::atomic<unsigned> arrived{0};
   alignas(64) std::atomic<unsigned> phase{0};
   alignas(64) std::atomic<int> ball{0};
@@ -113,10 +107,6 @@ void barrier2() {
     while (shared->phase.load(std::memory_order_acquire) == phase) {
     }
   }
-}
-
-__attribute__((noinline)) void add(float* out, const float* a, const float* b, size_t n) {
-  for (size_t i = 0; i < n; i++) out[i] = a[i] + b[i];
 }
 
 void all_reduce_line(int rank, const float* in, float* out, size_t n) {
@@ -174,44 +164,6 @@ void all_reduce_slots(int rank, const float* in, float* out, size_t n) {
   while (gathered < slices) gather();
 }
 
-// How far this process is in the two ways; it may push until slot number `free_until`.
-struct Own {
-  uint64_t pushed = 0, popped = 0, free_until = kSlots;
-} own;
-
-// Sends `to_send` bytes and has `take` called for as many of the peer's as there are to come, with
-// where they belong.
-template <typename Take>
-void exchange_slots(int rank, const char* out, size_t to_send, size_t to_come, const Take& take) {
-  auto& [pushed, popped, free_until] = own;
-  Way &tx = shared->way[rank], &rx = shared->way[1 - rank];
-  const auto place = [](Slot& slot, size_t n) {
-    return n <= sizeof slot.few ? slot.few : slot.many;
-  };
-  for (size_t sent = 0, come = 0; sent < to_send || come < to_come;) {
-    if (sent < to_send) {
-      if (pushed == free_until) free_until = tx.taken.load(std::memory_order_acquire) + kSlots;
-      if (pushed < free_until) {
-        Slot& slot = tx.slot[pushed % kSlots];
-        const size_t n = std::min(to_send - sent, kSlotBytes);
-        std::memcpy(place(slot, n), out + sent, n);
-        slot.number.store(++pushed, std::memory_order_release);
-        sent += n;
-      }
-    }
-    if (come < to_come) {
-      Slot& slot = rx.slot[popped % kSlots];
-      if (slot.number.load(std::memory_order_acquire) != popped + 1) continue;
-      const size_t n = std::min(to_come - come, kSlotBytes);
-      take(come, place(slot, n), n);
-      come += n;
-      // Of short ones not each: a line that both touch costs as much as all the rest.
-      if (++popped % (kSlots / 2) == 0 || n > sizeof slot.few)
-        rx.taken.store(popped, std::memory_order_release);
-    }
-  }
-}
-
 // Of the command line: whether a figure was asked for.
 std::vector<std::string> wanted;
 bool is_wanted(const char* figure) {
@@ -219,6 +171,7 @@ bool is_wanted(const char* figure) {
 }
 
 bool fresh = false;  // of the command line
+bool can_copy_directly = false;
 
 void renew(std::span<float> input) {
   for (size_t i = 0; i < input.size(); i += 64 / sizeof(float)) {
@@ -240,10 +193,9 @@ double seconds_per_call(int iters, std::span<float> input, const std::function<v
   return std::chrono::duration<double>(spent).count() / iters;
 }
 
-// Runs `work`, which reads `input`, in both processes in step, and prints the slower one's median.
-void measure(int rank, const char* figure, size_t bytes, std::span<float> input,
-             const std::function<void()>& work) {
-  if (!is_wanted(figure)) return;
+// Runs `work`, which reads `input`, in both processes in step. The slower one's median of µs per
+// call, in rank 0.
+double microseconds(int rank, std::span<float> input, const std::function<void()>& work) {
   work();  // touches what it needs
   barrier2();
   const auto start = Clock::now();
@@ -262,10 +214,19 @@ void measure(int rank, const char* figure, size_t bytes, std::span<float> input,
     batches.push_back(std::max(mine, shared->peers_batch.load()));
   }
   std::nth_element(batches.begin(), batches.begin() + kBatches / 2, batches.end());
-  if (rank == 0) {
-    std::printf("%s,%zu,%.3f\n", figure, bytes, batches[kBatches / 2] * 1e6);
-    std::fflush(stdout);
-  }
+  return batches[kBatches / 2] * 1e6;
+}
+
+void print(const char* figure, size_t bytes, double usec, const char* way) {
+  std::printf("%s,%zu,%.3f,%s\n", figure, bytes, usec, way);
+  std::fflush(stdout);
+}
+
+void measure(int rank, const char* figure, size_t bytes, std::span<float> input,
+             const std::function<void()>& work) {
+  if (!is_wanted(figure)) return;
+  const double usec = microseconds(rank, input, work);
+  if (rank == 0) print(figure, bytes, usec, "");
 }
 
 char* bytes_of(float* p) { return reinterpret_cast<char*>(p); }
@@ -334,74 +295,152 @@ void protocol_figures(int rank, size_t bytes) {
           [&] { all_reduce_line(rank, in.data(), out.data(), n); });
 }
 
-void bare_figures(int rank, size_t bytes) {
-  const size_t half = bytes / 8 * 4, mine = rank * half, theirs = half - mine;
-  std::vector<float> in(bytes / sizeof(float), rank + 1.0f), out(in.size());
-  char *from = bytes_of(in.data()), *to = bytes_of(out.data());
-  const auto copy_to = [](char* place) {
-    return [place](size_t at, const char* data, size_t n) { std::memcpy(place + at, data, n); };
-  };
-  const auto add_to = [](const char* with, char* place) {
-    return [with, place](size_t at, const char* data, size_t n) {
-      add(reinterpret_cast<float*>(place + at), reinterpret_cast<const float*>(with + at),
-          reinterpret_cast<const float*>(data), n / sizeof(float));
+// An exchange by one way: what goes out, how much of it, how much comes, and where that belongs.
+using Exchange = std::function<void(const char*, size_t, size_t, Destination)>;
+
+// How an operation is done, and all exchanges of it.
+struct Way {
+  const char* name;
+  std::function<void()> work;
+};
+
+// A bare collective of two ranks with private buffers, by each of its ways.
+class Bare {
+ public:
+  Bare(int rank, Side& side, size_t bytes)
+      : rank_(rank),
+        side_(side),
+        bytes_(bytes),
+        in_(bytes / sizeof(float), rank + 1.0f),
+        out_(in_.size()),
+        from_(bytes_of(in_.data())),
+        to_(bytes_of(out_.data())) {}
+
+  void figures() {
+    const float peers = 2.0f - rank_;
+    const bool is_root = rank_ == 0;
+    best("sendrecv2_bare", copies([this](const Exchange& by) { by(from_, bytes_, bytes_, {to_}); }),
+         0, bytes_, peers);
+    best("allreduce2_bare", all_reduces(), 0, bytes_, 3.0f);
+    best("reducescatter2_bare", sums([this](const Exchange& by) {
+           by(from_ + theirs_, half_, half_, {to_, from_ + mine_});
+         }),
+         0, half_, 3.0f);
+    best("allgather2_bare", copies([this](const Exchange& by) {
+           std::memcpy(to_ + mine_, from_, half_);
+           by(from_, half_, half_, {to_ + theirs_});
+         }),
+         theirs_, half_, peers);
+    best("alltoall2_bare", copies([this](const Exchange& by) {
+           std::memcpy(to_ + mine_, from_ + mine_, half_);
+           by(from_ + theirs_, half_, half_, {to_ + theirs_});
+         }),
+         theirs_, half_, peers);
+    best("broadcast2_bare", copies([this, is_root](const Exchange& by) {
+           by(from_, is_root ? bytes_ : 0, is_root ? 0 : bytes_, {to_});
+         }),
+         0, is_root ? 0 : bytes_, 1.0f);
+    best("reduce2_bare", sums([this, is_root](const Exchange& by) {
+           by(from_, is_root ? 0 : bytes_, is_root ? bytes_ : 0, {to_, from_});
+         }),
+         0, is_root ? bytes_ : 0, 3.0f);
+  }
+
+ private:
+  using Operation = std::function<void(const Exchange&)>;
+
+  // A piece of a single copy: it stays in the second-level cache until it is added up.
+  static constexpr size_t kPiece = 64 << 10;
+  // Below a page, a system call takes longer than a second copy.
+  bool has_single_copies() const { return bytes_ >= 4096 && can_copy_directly; }
+
+  Exchange in_slots() {
+    return [this](auto... each) { side_.in_slots(each...); };
+  }
+  Exchange reading(size_t piece) {
+    return [this, piece](auto... each) { side_.by_reading(piece, each...); };
+  }
+  Exchange writing() {
+    return [this](const char* out, size_t to_send, size_t to_come, Destination to) {
+      side_.by_writing(out, to_send, to_come, to.place);
     };
-  };
-  // Then `came` bytes of the output, from `first` on, must be `value`.
-  const auto bare = [&](const char* figure, const auto& work, size_t first, size_t came,
-                        float value) {
-    std::fill(out.begin(), out.end(), 0.0f);
-    const bool reads = rank == 0 || std::strcmp(figure, "broadcast2_bare") != 0;
-    measure(rank, figure, bytes, reads ? in : std::span<float>(), work);
-    if (came == 0 || !is_wanted(figure)) return;
-    const float* const result = out.data() + first / sizeof(float);
-    if (result[0] == value && result[came / sizeof(float) - 1] == value) return;
-    std::fprintf(stderr, "limits: %s has a wrong result\n", figure);
-    if (rank == 1) kill(getppid(), SIGTERM);  // it would wait for this process
+  }
+  Exchange both() {
+    return [this](const char* out, size_t to_send, size_t to_come, Destination to) {
+      side_.by_both(kPiece, out, to_send, to_come, to.place);
+    };
+  }
+
+  static Way way(const char* name, Operation operation, Exchange by) {
+    return {name, [operation = std::move(operation), by = std::move(by)] { operation(by); }};
+  }
+
+  std::vector<Way> sums(const Operation& operation) {
+    std::vector<Way> ways{way("slots", operation, in_slots())};
+    if (!has_single_copies()) return ways;
+    ways.push_back(way("read", operation, reading(Side::kWhole)));
+    ways.push_back(way("read in pieces", operation, reading(kPiece)));
+    return ways;
+  }
+
+  std::vector<Way> copies(const Operation& operation) {
+    std::vector<Way> ways = sums(operation);
+    if (!has_single_copies()) return ways;
+    ways.push_back(way("write", operation, writing()));
+    ways.push_back(way("read and write", operation, both()));
+    return ways;
+  }
+
+  // Either each rank adds up everything, or its half, and fetches the peer's.
+  std::vector<Way> all_reduces() {
+    const auto at_once = [this](const Exchange& by) { by(from_, bytes_, bytes_, {to_, from_}); };
+    const auto in_halves = [this](Exchange add_up, Exchange copy) {
+      return [this, add_up, copy] {
+        add_up(from_ + theirs_, half_, half_, {to_ + mine_, from_ + mine_});
+        copy(to_ + mine_, half_, half_, {to_ + theirs_});
+      };
+    };
+    std::vector<Way> ways{way("slots", at_once, in_slots())};
+    if (half_ >= 4) ways.push_back({"slots, halves", in_halves(in_slots(), in_slots())});
+    if (!has_single_copies()) return ways;
+    ways.push_back(way("read in pieces", at_once, reading(kPiece)));
+    ways.push_back({"read, halves", in_halves(reading(kPiece), reading(Side::kWhole))});
+    ways.push_back({"read and write, halves", in_halves(reading(kPiece), writing())});
+    return ways;
+  }
+
+  // Prints the fastest of `ways`, after each of which `came` bytes of the output, from `first` on,
+  // must be `value`.
+  void best(const char* figure, const std::vector<Way>& ways, size_t first, size_t came,
+            float value) {
+    if (!is_wanted(figure)) return;
+    const bool reads = rank_ == 0 || std::strcmp(figure, "broadcast2_bare") != 0;
+    const char* fastest = "";
+    double least = 0;
+    for (const Way& way : ways) {
+      std::fill(out_.begin(), out_.end(), 0.0f);
+      const double usec = microseconds(rank_, reads ? in_ : std::span<float>(), way.work);
+      expect(figure, way.name, first, came, value);
+      if (*fastest == '\0' || usec < least) least = usec, fastest = way.name;
+    }
+    if (rank_ == 0) print(figure, bytes_, least, fastest);
+  }
+
+  void expect(const char* figure, const char* way, size_t first, size_t came, float value) {
+    const auto result = std::span(out_).subspan(first / sizeof(float), came / sizeof(float));
+    if (std::ranges::all_of(result, [value](float each) { return each == value; })) return;
+    std::fprintf(stderr, "limits: %s by %s has a wrong result\n", figure, way);
+    if (rank_ == 1) kill(getppid(), SIGTERM);  // it would wait for this process
     std::exit(1);
-  };
-  const float peers = 2.0f - rank;
-  bare(
-      "sendrecv2_bare", [&] { exchange_slots(rank, from, bytes, bytes, copy_to(to)); }, 0, bytes,
-      peers);
-  bare(
-      "allreduce2_bare",
-      [&] {
-        if (bytes <= kSlotBytes) return exchange_slots(rank, from, bytes, bytes, add_to(from, to));
-        exchange_slots(rank, from + theirs, half, half, add_to(from + mine, to + mine));
-        exchange_slots(rank, to + mine, half, half, copy_to(to + theirs));
-      },
-      0, bytes, 3.0f);
-  bare(
-      "reducescatter2_bare",
-      [&] { exchange_slots(rank, from + theirs, half, half, add_to(from + mine, to)); }, 0, half,
-      3.0f);
-  bare(
-      "allgather2_bare",
-      [&] {
-        std::memcpy(to + mine, from, half);
-        exchange_slots(rank, from, half, half, copy_to(to + theirs));
-      },
-      theirs, half, peers);
-  bare(
-      "alltoall2_bare",
-      [&] {
-        std::memcpy(to + mine, from + mine, half);
-        exchange_slots(rank, from + theirs, half, half, copy_to(to + theirs));
-      },
-      theirs, half, peers);
-  const bool is_root = rank == 0;
-  bare(
-      "broadcast2_bare",
-      [&] { exchange_slots(rank, from, is_root ? bytes : 0, is_root ? 0 : bytes, copy_to(to)); }, 0,
-      is_root ? 0 : bytes, 1.0f);
-  bare(
-      "reduce2_bare",
-      [&] {
-        exchange_slots(rank, from, is_root ? 0 : bytes, is_root ? bytes : 0, add_to(from, to));
-      },
-      0, is_root ? bytes : 0, 3.0f);
-}
+  }
+
+  const int rank_;
+  Side& side_;
+  const size_t bytes_;
+  const size_t half_ = bytes_ / 8 * 4, mine_ = rank_ * half_, theirs_ = half_ - mine_;
+  std::vector<float> in_, out_;
+  char *from_, *to_;
+};
 
 void tcp_figures(int rank, const int* fds, size_t bytes) {
   char *in = bytes_of(memory[rank]), *out = bytes_of(memory[2 + rank]);
@@ -444,10 +483,18 @@ void round_trips(int rank, const int* fds) {
 
 void run(int rank, const int* fds, const std::vector<size_t>& sizes) {
   std::memset(memory[rank], 1, capacity), std::memset(memory[2 + rank], 1, capacity);
+  // The system may let only a parent touch its child's memory, unless the child says otherwise.
+  prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+  shared->exchanges.process[rank] = getpid();
+  barrier2();
+  Side side(shared->exchanges, rank);
+  shared->direct[rank] = side.can_copy_directly();
+  barrier2();
+  can_copy_directly = shared->direct[0] && shared->direct[1];
   for (const size_t bytes : sizes) {
     memory_figures(rank, bytes);
     protocol_figures(rank, bytes);
-    bare_figures(rank, bytes);
+    Bare(rank, side, bytes).figures();
     tcp_figures(rank, fds, bytes);
   }
   round_trips(rank, fds);

@@ -90,8 +90,8 @@ enum class DeviceCopies : std::uint8_t {
 CCOLL_API std::string_view to_string(DeviceWay way);
 CCOLL_API std::string_view to_string(DeviceCopies copies);
 
-/// How a rank uses its GPU. Ranks with a GPU give the same `workspace_bytes`, `blocks` and
-/// `copies`; all ranks give the same `way` and `direct_messages`.
+/// How a rank uses its GPU. Ranks with a GPU give the same `workspace_bytes`, all ranks the same
+/// `way` and `direct_messages`. The least `blocks` and the fewest `copies` of all ranks count.
 struct CCOLL_API DeviceOptions {
   /// The number of this rank's GPU, as CUDA counts them in this process, or kHost. Ranks may
   /// differ, and several ranks may share a GPU. A number below kHost is Error{invalid_argument}; a

@@ -38,11 +38,20 @@ constexpr int kFirstCoreAt = 22;
 constexpr std::uint32_t kPidMask = (1U << kFirstCoreAt) - 1;
 static_assert(kMostFirstCores - 1 <= UINT32_MAX >> kFirstCoreAt);
 
+/// Above PeerAddress::process in its number: PeerAddress::device_blocks, and above that
+/// PeerAddress::device_copies.
+constexpr int kDeviceBlocksAt = kProcessBits, kDeviceCopiesAt = 62;
+constexpr std::uint64_t kProcessMask = (std::uint64_t{1} << kProcessBits) - 1;
+static_assert(kMostDeviceBlocks < 1U << (kDeviceCopiesAt - kDeviceBlocksAt));
+
 void write(Writer& writer, const Row& row) {
   const PeerAddress& address = row.address;
   for (const std::uint8_t byte : address.ip) writer.number(byte);
   writer.number(address.port).number(address.cores).number(address.machine_cores);
-  writer.number(address.machine).number(address.host).number(address.process);
+  writer.number(address.machine).number(address.host);
+  writer.number((address.process & kProcessMask) |
+                std::uint64_t{address.device_blocks} << kDeviceBlocksAt |
+                std::uint64_t{address.device_copies} << kDeviceCopiesAt);
   writer.number((address.pid & kPidMask) | std::uint32_t{address.first_core} << kFirstCoreAt)
       .number(static_cast<std::uint8_t>(address.fabrics | address.rails << kRailsAt))
       .number(address.device)
@@ -59,7 +68,10 @@ Row read_row(Reader& reader) {
   address.machine_cores = reader.number<std::uint16_t>();
   address.machine = reader.number<std::uint32_t>();
   address.host = reader.number<std::uint64_t>();
-  address.process = reader.number<std::uint64_t>();
+  const auto share = reader.number<std::uint64_t>();
+  address.process = share & kProcessMask;
+  address.device_blocks = share >> kDeviceBlocksAt & kMostDeviceBlocks;
+  address.device_copies = static_cast<std::uint8_t>(share >> kDeviceCopiesAt);
   const auto process = reader.number<std::uint32_t>();
   address.pid = process & kPidMask;
   address.first_core = static_cast<std::uint16_t>(process >> kFirstCoreAt);

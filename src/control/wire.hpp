@@ -20,7 +20,7 @@
 
 namespace ccoll::control {
 
-inline constexpr std::uint8_t kWireVersion = 11;
+inline constexpr std::uint8_t kWireVersion = 12;
 /// Longest text of a failure that travels; what is longer is cut.
 inline constexpr std::size_t kMaxText = 2048;
 /// Longest frame but those that carry the address table or a list of all ranks.

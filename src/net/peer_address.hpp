@@ -15,6 +15,12 @@ inline constexpr std::uint8_t kMostRails = 8;
 /// As many cores as an affinity mask can tell of.
 inline constexpr std::uint16_t kMostFirstCores = 1024;
 
+/// A limit of more blocks than this is none: no GPU runs as many at once.
+inline constexpr std::uint16_t kMostDeviceBlocks = (1 << 14) - 1;
+
+/// So many bits tell processes apart.
+inline constexpr int kProcessBits = 48;
+
 /// At most 64 bytes each on the wire: this is the one table that is O(ranks).
 struct PeerAddress {
   std::array<std::uint8_t, 16> ip{};  ///< IPv4 as an IPv4-mapped IPv6 address
@@ -24,13 +30,17 @@ struct PeerAddress {
   std::uint16_t first_core = 0;       ///< of `cores`, by its number: below kMostFirstCores
   std::uint32_t machine = 0;          ///< equal where hosts (containers) share a kernel; 0: unknown
   std::uint64_t host = 0;             ///< equal on two ranks exactly when they share a host
-  std::uint64_t process = 0;          ///< equal exactly when they are threads of one process
+  /// Equal on two ranks exactly when they are threads of one process; of kProcessBits.
+  std::uint64_t process = 0;
   std::uint32_t pid = 0;
   std::uint8_t fabrics = 0;  ///< RDMA networks that it is in, a bit each; 0: none, or not used
   std::uint8_t rails = 0;    ///< RDMA ports that lanes may be spread over, at most kMostRails
   /// 0: data lives in host memory; else equal on two ranks of a host exactly when they have one
   /// GPU.
   std::uint32_t device = 0;
+  /// DeviceOptions::blocks, at most kMostDeviceBlocks, and the number of DeviceOptions::copies.
+  std::uint16_t device_blocks = 0;
+  std::uint8_t device_copies = 0;
   /// What the rank was started with that must be the same on all; see comm/groups/agreement.hpp.
   std::uint32_t agreement = 0;
   friend bool operator==(const PeerAddress&, const PeerAddress&) = default;

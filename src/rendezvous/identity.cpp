@@ -33,7 +33,8 @@ std::uint64_t process_identity() {
     std::random_device device;
     return (std::uint64_t{device()} << 32) | device();
   }();
-  return random ^ (static_cast<std::uint64_t>(getpid()) << 17);  // differs after a fork
+  constexpr std::uint64_t kMask = (std::uint64_t{1} << kProcessBits) - 1;
+  return (random ^ (static_cast<std::uint64_t>(getpid()) << 17)) & kMask;  // differs after a fork
 }
 
 /// Nothing where the machine has more cores than that can tell of.

@@ -117,7 +117,7 @@ constexpr Variable kSettings[] = {
     {"CCOLL_DEVICE_BLOCKS",
      "as many as run at once; 16 of each rank by kernels of several processes, 32 by steps",
      "how many blocks of threads at most a GPU runs for a collective that it makes; 0: as where "
-     "not set",
+     "not set; the least of all ranks counts",
      number(0, 1 << 16)},
     {"CCOLL_DEVICE_COPIES", "where they are large",
      "`always` or `never`: whether all_gather and all_to_all of a team, and with `always` by "

@@ -30,11 +30,13 @@ Row some_row(std::uint32_t seed) {
   row.address.machine_cores = static_cast<std::uint16_t>(seed + 9);
   row.address.machine = static_cast<std::uint32_t>(seed * 5);
   row.address.host = seed + 3;
-  row.address.process = seed + 4;
+  row.address.process = (std::uint64_t{1} << kProcessBits) - 1 - seed;
   row.address.pid = seed + 5;
   row.address.fabrics = static_cast<std::uint8_t>((seed + 8) % 8);
   row.address.rails = static_cast<std::uint8_t>((seed + 1) % 32);
   row.address.device = seed + 6;
+  row.address.device_blocks = static_cast<std::uint16_t>(kMostDeviceBlocks - seed);
+  row.address.device_copies = static_cast<std::uint8_t>((seed + 2) % 4);
   row.nonce = seed + 7;
   return row;
 }

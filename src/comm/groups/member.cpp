@@ -140,6 +140,9 @@ Result<std::shared_ptr<Member>> Member::join_as(PeerAddress address, Store& stor
   address.agreement = *agreement;
   if (size > 1) member->residence_.emplace(address);
   address.device = device_number(options.device.ordinal);
+  address.device_blocks =
+      static_cast<std::uint16_t>(std::min<std::size_t>(options.device.blocks, kMostDeviceBlocks));
+  address.device_copies = static_cast<std::uint8_t>(options.device.copies);
   const auto fabrics = usable_fabrics();
   if (!fabrics) return tl::unexpected(fabrics.error());
   address.fabrics = *fabrics;

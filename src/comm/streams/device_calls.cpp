@@ -58,12 +58,8 @@ Result<std::vector<int>> devices_of(std::span<const PeerAddress> ranks) {
   return devices;
 }
 
-std::uint32_t most_blocks_of(const CommunicatorOptions& options) {
-  return static_cast<std::uint32_t>(std::min<std::size_t>(options.device.blocks, UINT32_MAX));
-}
-
-device::CopyUse copy_use_of(const CommunicatorOptions& options) {
-  switch (options.device.copies) {
+device::CopyUse copy_use_of(const DeviceShare& share) {
+  switch (share.copies) {
     case DeviceCopies::by_size:
       return device::CopyUse::by_size;
     case DeviceCopies::always:
@@ -118,9 +114,15 @@ Status Communicator::Implementation::make_device_way(std::span<const PeerAddress
       is_group ? make_group(std::move(staging)) : join_team(std::move(*staging), ranks);
   if (rank() == 0 && made) tell_device_way();
   if (made) return {};
+  const auto fall_back = [&](DeviceWay way, const Failure& why) {
+    device_way_.way = way;
+    device_way_.why = why.message;
+    device_way_.next = DeviceWay::host;
+    device_way_.is_across = false;
+  };
   if (const Owner owner(*this); broken_) {
     // Nothing goes any way, and its first call tells why.
-    device_way_ = {DeviceWay::host, made.error().message, DeviceWay::host, device_way_.gpus};
+    fall_back(DeviceWay::host, made.error());
     return {};
   }
   const auto next = device_way_.next;
@@ -130,7 +132,7 @@ Status Communicator::Implementation::make_device_way(std::span<const PeerAddress
   if (rank() == 0 && next != DeviceWay::host)
     log().warn("{}: collectives of {} ranks' GPUs go by {}, if they can, not by {}: {}", name_,
                size(), to_string(next), to_string(device_way_.way), made.error().message);
-  device_way_ = {next, made.error().message, DeviceWay::host, device_way_.gpus};
+  fall_back(next, made.error());
   return {};
 }
 
@@ -143,8 +145,8 @@ Status Communicator::Implementation::join_team(std::shared_ptr<device::Staging> 
                                 .size = size(),
                                 .devices = std::move(*devices),
                                 .workspace_bytes = options_.device.workspace_bytes,
-                                .most_blocks = most_blocks_of(options_),
-                                .copies = copy_use_of(options_),
+                                .most_blocks = device_way_.share.blocks,
+                                .copies = copy_use_of(device_way_.share),
                                 .staging = std::move(staging)});
   return way.map([&](auto& made) { take_device_way(std::move(made)); });
 }
@@ -197,8 +199,8 @@ Result<std::shared_ptr<device::DeviceWay>> Communicator::Implementation::meet_fo
                              .size = size(),
                              .workspace_bytes = options_.device.workspace_bytes,
                              .by_kernels = device_way_.way == DeviceWay::team,
-                             .copies = copy_use_of(options_),
-                             .most_blocks = most_blocks_of(options_),
+                             .copies = copy_use_of(device_way_.share),
+                             .most_blocks = device_way_.share.blocks,
                              .staging = std::move(staging)},
                             **exchange, deadline);
 }

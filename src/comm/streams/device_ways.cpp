@@ -98,15 +98,33 @@ std::optional<DeviceCopies> parse_device_copies(std::string_view name) {
   return std::nullopt;
 }
 
+DeviceShare least_share(std::span<const PeerAddress> ranks) {
+  DeviceShare least{.copies = DeviceCopies::always};
+  for (const PeerAddress& rank : ranks) {
+    const std::uint32_t blocks = rank.device_blocks;
+    if (blocks != 0 && (least.blocks == 0 || blocks < least.blocks)) least.blocks = blocks;
+    const auto copies = static_cast<DeviceCopies>(rank.device_copies);
+    const bool has_fewer = copies == DeviceCopies::never || (copies == DeviceCopies::by_size &&
+                                                             least.copies == DeviceCopies::always);
+    if (has_fewer) least.copies = copies;
+  }
+  return least;
+}
+
 DeviceWayPick pick_device_way(std::span<const PeerAddress> ranks, DeviceWay asked) {
-  const auto pick = pick_by_place(ranks);
+  auto pick = pick_by_place(ranks);
+  pick.share = least_share(ranks);
   if (asked == DeviceWay::automatic) return pick;
-  if (asked == pick.way) return {pick.way, pick.why, DeviceWay::host, pick.gpus, pick.is_across};
+  pick.next = DeviceWay::host;
+  if (asked == pick.way) return pick;
   // Steps are right wherever a team is.
   const bool is_allowed =
       asked == DeviceWay::host || (asked == DeviceWay::steps && pick.way == DeviceWay::team);
-  if (is_allowed) return {asked, "it was asked for", DeviceWay::host, pick.gpus};
-  return {DeviceWay::host, fmt::format("{} was asked for, but {}", to_string(asked), pick.why)};
+  pick.why = is_allowed ? std::string("it was asked for")
+                        : fmt::format("{} was asked for, but {}", to_string(asked), pick.why);
+  pick.way = is_allowed ? asked : DeviceWay::host;
+  pick.is_across = false;
+  return pick;
 }
 
 std::vector<DeviceLimits> device_limits(DeviceWay way) {

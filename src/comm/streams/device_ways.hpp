@@ -22,6 +22,15 @@ namespace ccoll {
 std::optional<DeviceWay> parse_device_way(std::string_view name);
 std::optional<DeviceCopies> parse_device_copies(std::string_view name);
 
+/// What GPUs give to a collective that they make.
+struct DeviceShare {
+  std::uint32_t blocks = 0;  ///< at most; 0: as many as a GPU runs at once
+  DeviceCopies copies = DeviceCopies::by_size;
+  friend bool operator==(const DeviceShare&, const DeviceShare&) = default;
+};
+/// The least that one of those ranks gives.
+DeviceShare least_share(std::span<const PeerAddress> ranks);
+
 struct DeviceWayPick {
   DeviceWay way = DeviceWay::host;
   std::string why;  ///< "all 4 ranks are threads of one process on one GPU"
@@ -30,6 +39,7 @@ struct DeviceWayPick {
   std::size_t gpus = 1;  ///< that the ranks have
   /// Of a team: it is of several processes, and each rank has a GPU of its own.
   bool is_across = false;
+  DeviceShare share = {};
 };
 
 /// For a communicator of those ranks; `asked`: what its options ask for.

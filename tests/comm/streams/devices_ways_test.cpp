@@ -110,6 +110,54 @@ TEST_CASE("devices: the way follows from where ranks are", "[comm][unit]") {
   CHECK(pick_device_way(ranks, DeviceWay::automatic).why == "rank 2 without a GPU");
 }
 
+TEST_CASE("devices: the least share that a rank gives counts", "[comm][unit]") {
+  const auto copies = [](DeviceCopies which) { return static_cast<std::uint8_t>(which); };
+  auto ranks = addresses(3);
+  CHECK(least_share(ranks) == DeviceShare{0, DeviceCopies::by_size});
+  ranks[1].device_blocks = 7;
+  CHECK(least_share(ranks) == DeviceShare{7, DeviceCopies::by_size});
+  ranks[2].device_blocks = 5;
+  for (auto& rank : ranks) rank.device_copies = copies(DeviceCopies::always);
+  CHECK(least_share(ranks) == DeviceShare{5, DeviceCopies::always});
+  ranks[2].device_copies = copies(DeviceCopies::by_size);
+  CHECK(least_share(ranks).copies == DeviceCopies::by_size);
+  ranks[0].device_copies = copies(DeviceCopies::never);
+  CHECK(least_share(ranks).copies == DeviceCopies::never);
+  for (const auto way : {DeviceWay::automatic, DeviceWay::steps, DeviceWay::host})
+    CHECK(pick_device_way(ranks, way).share == DeviceShare{5, DeviceCopies::never});
+}
+
+TEST_CASE("devices: ranks that give their GPUs' shares differently do the same", "[comm]") {
+  if (way() == "host") return;
+  const int frugal = GENERATE(0, 1);
+  const bool limits_blocks = GENERATE(false, true);
+  const auto store = make_inproc_store();
+  use_gpu_of(0);
+  const auto kernels = cuda_on_host_team_kernels();
+  check_all_well(run_threads(2, [&](int rank) {
+    if (gpus() > 1) check_cuda(cudaSetDevice(gpu_of(rank)), "a device");
+    auto options = on_device(options_for(""), rank);
+    options.device.copies = rank == frugal ? DeviceCopies::never : DeviceCopies::always;
+    options.device.blocks = rank == frugal && limits_blocks ? 1 : 0;
+    options.device.staging_bytes = (1 << 20) + 4096 * (limits_blocks ? 1 : 2);  // as nobody had
+    auto c = Communicator::create(store, rank, 2, options);
+    const OwnedStream stream;
+    const Device mine(ramp(1000, 1000 * rank)), all(Values(2000));
+    for (int i = 0; i < 3; i++) {
+      c.all_gather(ConstBlock(mine.data(), 1000, kType), Block(all.data(), 2000, kType),
+                   in(stream));
+      stream.wait();
+      expect(all.values() == ramp(2000, 0), "what was gathered");
+    }
+    // A team has a block for each rank of a GPU at least.
+    const bool is_refused = limits_blocks && way() == "team" && gpus() == 1;
+    expect((c.counters().device_memory_bytes != 0) == is_refused, "it went the other way");
+  }));
+  // Nothing is copied unless all ranks want it.
+  const bool is_refused = limits_blocks && gpus() == 1;
+  if (way() == "team") CHECK((cuda_on_host_team_kernels() != kernels) == !is_refused);
+}
+
 TEST_CASE("devices: every type and operation, anywhere, by the bits that the host leaves",
           "[comm][property]") {
   const unsigned seed = std::random_device{}();

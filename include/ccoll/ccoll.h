@@ -149,6 +149,10 @@ typedef int32_t (*ccoll_combine)(const void *in, void *inout, size_t count, int3
 /* The sum of contributions, each multiplied by its own rank's factor: one element of `type`. */
 CCOLL_EXPORT ccoll_result ccoll_reduction_premultiplied(const void *factor, int32_t type,
                                                         ccoll_reduction *made);
+/* The same with a factor that is read when the call begins: of a call in a stream when that has come
+   to it, at each launch of a graph. `place` is memory of the rank's GPU or of the host. */
+CCOLL_EXPORT ccoll_result ccoll_reduction_premultiplied_at(const void *place, int32_t type,
+                                                           ccoll_reduction *made);
 /* The caller's own function. Ranks compare `name`. `context` must last until the last call that
    uses the reduction is over. */
 CCOLL_EXPORT ccoll_result ccoll_reduction_custom(ccoll_combine function, void *context,

@@ -86,6 +86,11 @@ class CCOLL_API Reduction {
     return premultiplied_sum(&factor, data_type_of<T>);
   }
   static Reduction premultiplied_sum(const void* factor, DataType type);
+  /// The same with a factor that is yet to come: an element of `type`, the call's, at `place`, in
+  /// memory of the rank's GPU or of the host. It is read when the call begins. For a call in a
+  /// stream that is when the stream has come to it, and again at each launch of a graph. The place
+  /// must last until then. A factor of another type than the call's is Error{invalid_argument}.
+  static Reduction premultiplied_sum_at(const void* place, DataType type);
 
   /// The caller's own function. Throws Error{invalid_argument} when it or its name is empty.
   static Reduction custom(CombineElements function, CustomReduction description);
@@ -101,6 +106,9 @@ class CCOLL_API Reduction {
   /// Modulo 2^64; none where the factor has a fraction.
   bool has_whole_factor() const { return has_whole_factor_; }
   std::uint64_t whole_factor() const { return whole_factor_; }
+  /// Where a factor that is yet to come will be; null: the factor is known.
+  const void* factor_place() const { return factor_place_; }
+  DataType factor_type() const { return factor_type_; }
   /// The caller's function and what it is called.
   struct Custom {
     CombineElements function;
@@ -117,6 +125,8 @@ class CCOLL_API Reduction {
   bool has_whole_factor_ = true;
   double factor_ = 1;
   std::uint64_t whole_factor_ = 1;
+  const void* factor_place_ = nullptr;
+  DataType factor_type_ = DataType::uint8;  ///< of what is at factor_place_
   std::shared_ptr<const Custom> custom_;
 };
 

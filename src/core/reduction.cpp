@@ -21,12 +21,25 @@ Reduction Reduction::premultiplied_sum(double factor) {
   return reduction;
 }
 
-Reduction Reduction::premultiplied_sum(const void* factor, DataType type) {
-  if (factor == nullptr)
+static void check_factor(const void* place, DataType type) {
+  if (place == nullptr)
     throw Error(ErrorKind::invalid_argument, "premultiplied_sum: no factor (a null pointer)");
   if (size_of(type) == 0)
     throw Error(ErrorKind::invalid_argument,
                 fmt::format("premultiplied_sum: {} is no DataType", static_cast<int>(type)));
+}
+
+Reduction Reduction::premultiplied_sum_at(const void* place, DataType type) {
+  check_factor(place, type);
+  Reduction reduction;
+  reduction.form_ = Form::premultiplied_sum;
+  reduction.factor_place_ = place;
+  reduction.factor_type_ = type;
+  return reduction;
+}
+
+Reduction Reduction::premultiplied_sum(const void* factor, DataType type) {
+  check_factor(factor, type);
   const DefaultFloatState state;  // a subnormal factor is no zero
   return element::with_type(type, [&]<typename T>(T value) {
     std::memcpy(static_cast<void*>(&value), factor, sizeof value);
@@ -59,6 +72,7 @@ std::string Reduction::text() const {
     case Form::plain:
       return std::string(to_string(op_));
     case Form::premultiplied_sum:
+      if (factor_place_ != nullptr) return "premultiplied_sum by a factor in memory";
       return fmt::format("premultiplied_sum by {}", factor_);
     case Form::custom:
       return fmt::format("reduction '{}'", custom_->description.name);

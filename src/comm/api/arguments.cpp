@@ -116,6 +116,10 @@ Status check_reduction(const Call& call) {
     return fail(ErrorKind::invalid_argument, "{}: premultiplied_sum is not defined on bool",
                 name_of(call));
   const bool is_empty_list = call.coalesced && call.count == 0;  // it may not even have a type
+  if (!is_empty_list && op.factor_place() != nullptr && op.factor_type() != call.type)
+    return fail(ErrorKind::invalid_argument,
+                "{}: the factor in memory is of type {}: expected {}, as the call's elements are",
+                name_of(call), to_string(op.factor_type()), to_string(call.type));
   if (!is_empty_list && is_integer(call.type) && !op.has_whole_factor())
     return fail(ErrorKind::invalid_argument, "{}: {} of {}: the factor must be a whole number",
                 name_of(call), op.text(), to_string(call.type));

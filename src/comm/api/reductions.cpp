@@ -28,6 +28,10 @@ bool is_associative(const Reduction& reduction, DataType type) {
          reduction.op() == ReduceOp::max;
 }
 
+element::Factor factor_of(const Reduction& reduction) {
+  return {reduction.factor(), reduction.whole_factor()};
+}
+
 }  // namespace
 
 CombineOrder order_of(const Reduction& reduction, DataType type, bool deterministic) {
@@ -61,7 +65,9 @@ Result<Premultiplication> Premultiplication::make(const Call& call, std::uint32_
   made.elems_ = elems_of(call, Buffer::input, rank, size);
   made.elem_bytes_ = size_of(call.type);
   made.scale_ = find_scale(call.type);
-  made.factor_ = {call.op.factor(), call.op.whole_factor()};
+  made.factor_ = factor_of(call.op);
+  made.factor_place_ = call.op.factor_place();
+  made.factor_type_ = call.op.factor_type();
   const bool as_long =
       call.kind == Kind::all_reduce || (call.kind == Kind::reduce && rank == call.root);
   run.in_place = as_long && run.output.segments.empty();
@@ -80,9 +86,12 @@ Result<Premultiplication> Premultiplication::make(const Call& call, std::uint32_
 }
 
 void Premultiplication::operator()() const {
+  const auto factor = factor_place_ == nullptr
+                          ? factor_
+                          : factor_of(Reduction::premultiplied_sum(factor_place_, factor_type_));
   for_each_stretch(input_, elems_,
                    [&](const std::byte* data, std::size_t first, std::size_t count) {
-                     scale_(data, products_ + first * elem_bytes_, count, factor_);
+                     scale_(data, products_ + first * elem_bytes_, count, factor);
                    });
 }
 

@@ -45,6 +45,8 @@ class Premultiplication {
   std::size_t elem_bytes_ = 0;
   ScaleFunction scale_ = nullptr;
   element::Factor factor_;
+  const void* factor_place_ = nullptr;  ///< where the factor is when it multiplies; null: known
+  DataType factor_type_ = DataType::uint8;
   std::unique_ptr<std::byte[]> own_;
 };
 

@@ -60,6 +60,13 @@ Status check_buffers(const Call& call, Rank rank, Rank size, int device) {
   return {};
 }
 
+/// A pre-multiplied sum's factor, where it is yet to come in memory of a GPU.
+std::optional<device::MemoryRange> factor_range_of(const Call& call) {
+  const auto* const place = static_cast<const std::byte*>(call.op.factor_place());
+  if (place == nullptr || !device::device_of(place)) return std::nullopt;
+  return device::MemoryRange{const_cast<std::byte*>(place), size_of(call.type)};
+}
+
 }  // namespace
 
 Status check_device_of(const void* data, int device) {
@@ -74,6 +81,7 @@ bool Communicator::Implementation::is_for_streams(const void* input, const void*
 bool Communicator::Implementation::is_for_streams(const Call& call) const {
   if (!knows_devices_ || is_forked()) return false;
   if (has_device_way() && suits_devices(call)) return true;
+  if (call.op.factor_place() && device::device_of(call.op.factor_place())) return true;
   return DividedCall(call, rank(), size()).has_device_memory();
 }
 
@@ -228,7 +236,9 @@ Result<Work> Communicator::Implementation::begin_by_host(Call call,
   const std::lock_guard lock(stream_calls_.submission());
   const auto divided = in_parts(call);
   if (!divided) return tl::unexpected(divided.error());
-  const auto copied = divided->copied();
+  auto copied = divided->copied();
+  const auto factor = factor_range_of(call);
+  if (factor) copied.front().reads.push_back(*factor);
   const auto prepare = [&](StreamCall& in_stream,
                            const std::shared_ptr<device::StreamOp>& stream_op,
                            bool is_captured) -> std::optional<Call> {
@@ -236,6 +246,8 @@ Result<Work> Communicator::Implementation::begin_by_host(Call call,
     call.input = parts->parts.front().input;
     call.output = parts->parts.front().output;
     if (parts->parts.size() > 1) call.parts = std::move(parts);
+    if (factor)
+      call.op = Reduction::premultiplied_sum_at(stream_op->on_host(factor->data, 0), call.type);
     return begun_in_order(call, in_stream, stream_op, is_captured);
   };
   auto submitted =

@@ -179,6 +179,16 @@ ccoll_result ccoll_reduction_premultiplied(const void* factor, int32_t type,
   });
 }
 
+ccoll_result ccoll_reduction_premultiplied_at(const void* place, int32_t type,
+                                              ccoll_reduction* made) {
+  return guarded([&] {
+    given(made, "the place for the reduction") = CCOLL_SUM;
+    given(static_cast<const char*>(place), "the factor's place");
+    *made = reinterpret_cast<ccoll_reduction>(
+        new ccoll::Reduction(ccoll::Reduction::premultiplied_sum_at(place, type_of(type))));
+  });
+}
+
 ccoll_result ccoll_reduction_custom(ccoll_combine function, void* context, const char* name,
                                     int32_t commutative, ccoll_reduction* made) {
   return guarded([&] {

@@ -17,19 +17,11 @@ CallOptions options_of(const Call& call) {
   return options;
 }
 
-/// A factor that is read only now: in memory of the host, or, in the order of the stream, of a GPU.
-/// Seam: the core is to read it when the stream comes to the call; until then this waits for that.
-Reduction read_factor(const Call& call) {
-  if (call.comm->device() == kHost) return Reduction::premultiplied_sum(call.factor, call.type);
-  std::uint64_t factor = 0;
-  device::read(&factor, call.factor, size_of(call.type), call.stream);
-  return Reduction::premultiplied_sum(&factor, call.type);
-}
-
-/// Before anything of a group begins: what is in the stream by then needs nothing of the group.
+/// A factor that is yet to come: in memory of the host it is there when the call is made.
 void resolve(Call& call) {
   if (call.factor == nullptr) return;
-  call.op = read_factor(call);
+  call.op = call.comm->device() == kHost ? Reduction::premultiplied_sum(call.factor, call.type)
+                                         : Reduction::premultiplied_sum_at(call.factor, call.type);
   call.factor = nullptr;
 }
 
@@ -194,10 +186,7 @@ class Together {
     for (const auto& call : calls_)
       comms_.try_emplace(call.comm.get(), *call.comm).first->second.add(call.stream);
     check_self_messages();
-    for (auto& call : calls_) {
-      const device::Current current(call.comm->device());
-      resolve(call);
-    }
+    for (auto& call : calls_) resolve(call);
     for (auto& [comm, part] : comms_) part.before();
   }
 

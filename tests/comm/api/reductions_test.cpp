@@ -266,6 +266,20 @@ TEST_CASE("reductions: a factor must suit the type", "[comm]") {
     const auto factor = (std::uint64_t{1} << 63) + 1;
     communicator.all_reduce(std::span(&big, 1), Reduction::premultiplied_sum(factor));
     expect(big == 2, "a factor beyond what a double holds");
+    std::int32_t later = 0;
+    const auto scaled = Reduction::premultiplied_sum_at(&later, DataType::int32);
+    expect(scaled.text() == "premultiplied_sum by a factor in memory", scaled.text());
+    later = 3 + communicator.rank();
+    data = {1, 10};
+    communicator.all_reduce(std::span(data), scaled);
+    expect(data[0] == 7 && data[1] == 70, "a factor that came later");
+    expect(refusal(DataType::float32, scaled) ==
+               "all_reduce: the factor in memory is of type int32: expected float32, as the call's "
+               "elements are",
+           "a factor of another type");
+    expect(message_of([] { (void)Reduction::premultiplied_sum_at(nullptr, DataType::int32); }) ==
+               "invalid_argument: premultiplied_sum: no factor (a null pointer)",
+           "no place");
   });
   for (const auto& error : errors) CHECK(error == "");
 }

@@ -96,6 +96,51 @@ TEST_CASE("devices: a graph runs as often as one likes, among other calls", "[co
   }));
 }
 
+TEST_CASE("devices: a factor is read where it lies when the stream comes to the call", "[comm]") {
+  const bool is_of_device = GENERATE(true, false);
+  check_all_well(run_on_devices(2, [&](Communicator& c) {
+    const OwnedStream stream;
+    const Device mine(ramp(500, c.rank())), sums(Values(500)), factor(Values(1, 0));
+    std::int32_t on_host = 0;
+    void* const place = is_of_device ? static_cast<void*>(factor.data()) : &on_host;
+    const auto write = [&](std::int32_t value) {
+      check_cuda(cudaMemcpy(place, &value, sizeof value, cudaMemcpyDefault), "a copy");
+    };
+    const auto scaled = Reduction::premultiplied_sum_at(place, kType);
+    const auto call = [&] {
+      c.all_reduce(ConstBlock(mine.data(), 500, kType), Block(sums.data(), 500, kType), scaled,
+                   in(stream));
+    };
+    const auto expected = [&](std::int32_t first, std::int32_t second) {
+      Values values(500);
+      for (std::int32_t i = 0; i < 500; i++)
+        values[static_cast<std::size_t>(i)] = first * i + second * (i + 1);
+      return values;
+    };
+    // Each rank has a factor of its own.
+    std::atomic<bool> may_go{false};
+    hold_until(may_go, stream);
+    call();
+    write(2 + c.rank());
+    may_go = true;
+    stream.wait();
+    expect(sums.values() == expected(2, 3), "the factor was read before the stream had come");
+    c.barrier();
+    const Graph graph(stream, call);
+    for (const std::int32_t value : {5, -7}) {
+      write(value + c.rank());
+      graph.launch(stream);
+      stream.wait();
+      expect(sums.values() == expected(value, value + 1), "a graph's factor");
+    }
+    // Without a stream, too.
+    write(4);
+    c.all_reduce(Block(mine.data(), 500, kType), scaled);
+    stream.wait();
+    expect(mine.values() == expected(4, 4), "a call without a stream");
+  }));
+}
+
 TEST_CASE("devices: a graph goes on after its communicator has failed, or is gone", "[comm]") {
   const auto how = GENERATE(as<std::string>(), "mismatch", "abort", "close while it runs");
   CAPTURE(how);

@@ -29,9 +29,6 @@ void Order::after(std::span<const cudaStream_t> /*streams*/) {}
 bool Order::is_busy() { return false; }
 void Order::wait(const std::function<bool()>& /*is_over*/) {}
 
-void read(void* /*to*/, const void* /*from*/, std::size_t /*bytes*/, cudaStream_t /*stream*/) {
-  refuse_for_want_of_cuda();
-}
 void* allocate(std::size_t /*bytes*/) { refuse_for_want_of_cuda(); }
 void release(void* /*memory*/) { refuse_for_want_of_cuda(); }
 

@@ -193,15 +193,6 @@ void Order::wait(const std::function<bool()>& is_over) {
     std::this_thread::sleep_for(pause);
 }
 
-void read(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
-  if (capture_of(stream) != 0)
-    refuse(ncclInvalidUsage,
-           "a factor in memory of a GPU cannot be read while its stream is captured: make the "
-           "operation with ncclScalarHostImmediate");
-  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "reading a factor");
-  check(cudaStreamSynchronize(stream), "reading a factor");
-}
-
 void* allocate(std::size_t bytes) {
   const auto needed = std::max<std::size_t>(bytes, 1);
   const int device = current();

@@ -56,9 +56,6 @@ class Order {
   std::unique_ptr<State> state_;
 };
 
-/// Reads memory of the current device once `stream` has come so far.
-void read(void* to, const void* from, std::size_t bytes, cudaStream_t stream);
-
 /// Memory of the current device, and its end; also the end of cudaMalloc's.
 void* allocate(std::size_t bytes);
 void release(void* memory);

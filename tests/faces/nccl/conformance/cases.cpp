@@ -117,7 +117,7 @@ Value Part::input(int rank, std::size_t index) const {
   return element(*judged_.type, reduction, judged_.seed, rank, ranks_, index);
 }
 
-void Part::fill(bool reads_factors) {
+void Part::fill() {
   before_.assign(bytes_, kMark);
   if (sends()) {
     for (std::size_t i = 0; i < send_.count; ++i) {
@@ -126,8 +126,8 @@ void Part::fill(bool reads_factors) {
   }
   memory_->copy_in(data_, before_.data(), bytes_);
   // A factor in memory of a device is read when the call runs: every second one is there.
-  if (!reads_factors || !memory_->is_of_devices() ||
-      judged_.reduction != Reduction::premultiplied || judged_.seed % 2 == 0) {
+  if (!memory_->is_of_devices() || judged_.reduction != Reduction::premultiplied ||
+      judged_.seed % 2 == 0) {
     return;
   }
   unsigned char scalar[8];

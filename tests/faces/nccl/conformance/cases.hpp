@@ -55,9 +55,8 @@ class Part {
   Part(Part&&) noexcept;
   Part& operator=(Part&&) = delete;
 
-  /// Puts the inputs in their place, and marks all the rest. `reads_factors`: the call may read
-  /// the factor of a pre-multiplied sum in memory of a device, which no graph can.
-  void fill(bool reads_factors);
+  /// Puts the inputs in their place, and marks all the rest.
+  void fill();
   /// The call itself; the first code that is not ncclSuccess, if any.
   ncclResult_t call(ncclComm_t communicator, cudaStream_t stream);
   /// Says what is wrong, or nothing.

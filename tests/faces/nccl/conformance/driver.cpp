@@ -119,7 +119,7 @@ void Driver::step(const Case* cases, std::size_t count, Memory& memory) {
     for (std::size_t i = 0; i < communicators_.size(); ++i) {
       memory.use(locals_[i]);
       parts.emplace_back(cases[c], ranks_in_[i], ranks_, memory);
-      parts.back().fill(!in_graph);
+      parts.back().fill();
     }
   }
   const bool in_group = count > 1 || communicators_.size() > 1;

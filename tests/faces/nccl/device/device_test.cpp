@@ -313,6 +313,39 @@ TEST_CASE("nccl devices: calls of a graph run at each launch, plain ones beside 
   for (auto* const graph : launched) ok(cudaGraphExecDestroy(graph));
 }
 
+TEST_CASE("nccl devices: a graph reads a factor on the device at each launch", "[faces]") {
+  for (const auto layout : kLayouts) {
+    CAPTURE(layout.ranks, layout.gpus);
+    Job job(layout.ranks, layout.gpus);
+    void* place = nullptr;
+    ok(cudaMalloc(&place, sizeof(float)));
+    std::vector<cudaGraphExec_t> launched(job.comms.size());
+    for (auto* const stream : job.streams)
+      ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    job.together([&](std::size_t i) {
+      ncclRedOp_t op{};
+      ok(ncclRedOpCreatePreMulSum(&op, place, ncclFloat, ncclScalarDevice, job.comms[i]));
+      ok(ncclAllReduce(job.inputs[i], job.outputs[i], kCount, ncclFloat, op, job.comms[i],
+                       job.streams[i]));
+      ok(ncclRedOpDestroy(op, job.comms[i]));
+    });
+    for (std::size_t i = 0; i < launched.size(); i++) {
+      cudaGraph_t graph = nullptr;
+      ok(cudaStreamEndCapture(job.streams[i], &graph));
+      ok(cudaGraphInstantiate(&launched[i], graph, 0));
+      ok(cudaGraphDestroy(graph));
+    }
+    for (const float factor : {3.F, -0.5F, 0.F}) {
+      ok(cudaMemcpy(place, &factor, sizeof factor, cudaMemcpyHostToDevice));
+      for (std::size_t i = 0; i < launched.size(); i++)
+        ok(cudaGraphLaunch(launched[i], job.streams[i]));
+      CHECK(job.holds(factor * job.total()));
+    }
+    for (auto* const graph : launched) ok(cudaGraphExecDestroy(graph));
+    ok(cudaFree(place));
+  }
+}
+
 TEST_CASE("nccl devices: a captured stream beside one that is not is refused", "[faces]") {
   Job job(1);
   ok(cudaStreamBeginCapture(job.streams[0], cudaStreamCaptureModeThreadLocal));

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "core/deadline.hpp"
+#include "system/variables.hpp"
 
 namespace ccoll::gpu_check {
 namespace {
@@ -44,6 +45,15 @@ std::string own_path() {
   char path[4096] = {};
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
   return length > 0 ? path : "";
+}
+
+std::string find_program(const std::string& name, const std::string& more) {
+  std::istringstream folders(read_variable("PATH").value_or("") + ":" + more);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string program = folder + "/" + name;
+    if (!folder.empty() && access(program.c_str(), X_OK) == 0) return program;
+  }
+  return {};
 }
 
 pid_t start_program(const std::vector<std::string>& command) { return start(command, {}); }
@@ -77,6 +87,16 @@ std::optional<int> status_by(pid_t child, std::chrono::steady_clock::time_point 
 }
 
 }  // namespace
+
+std::optional<int> status_within(pid_t child, std::chrono::seconds patience) {
+  const auto ended = status_by(child, deadline_after(patience));
+  if (!ended) {
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    return std::nullopt;
+  }
+  return WIFEXITED(*ended) ? WEXITSTATUS(*ended) : 128 + WTERMSIG(*ended);
+}
 
 void await_peers(const std::vector<pid_t>& children, Findings& findings,
                  std::chrono::seconds patience) {

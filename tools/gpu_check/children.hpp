@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,15 @@ namespace ccoll::gpu_check {
 
 std::string own_path();
 
+/// Where a program of that name is, by PATH or among `more` folders; empty: nowhere.
+std::string find_program(const std::string& name, const std::string& more = "");
+
 /// A program with its arguments, which dies with the thread that starts it.
 pid_t start_program(const std::vector<std::string>& command);
+
+/// A child's status, 128 and more where a signal has ended it; nothing where it did not end by
+/// itself in that time, and so was killed.
+std::optional<int> status_within(pid_t child, std::chrono::seconds patience);
 
 /// This program again as `kind` (--peer-of), with nothing of CUDA in it yet, and with the
 /// descriptors that `inherited` holds. It dies with the thread that starts it.

@@ -47,6 +47,9 @@ constexpr Row kPhases[] = {
     {"adversary", 50, run_adversary},
     {"sanitizers", 100, run_sanitizers},
     {"figures", 180, run_figures},
+    {"nccl", 100, run_nccl},
+    {"torch", 120, run_torch},
+    {"cupy", 40, run_cupy},
 };
 constexpr Row kHealth = {"health", 40, run_health};
 

@@ -183,5 +183,10 @@ int run_figures(const PhaseContext& context);
 int run_faults(const PhaseContext& context);
 /// A process of which one rank does so.
 int run_fault(const std::string& handle);
+/// The NCCL face's conformance program with 1 to 8 ranks, and NVIDIA's library with one beside it.
+int run_nccl(const PhaseContext& context);
+/// PyTorch and CuPy, as they are, over the NCCL face.
+int run_torch(const PhaseContext& context);
+int run_cupy(const PhaseContext& context);
 
 }  // namespace ccoll::gpu_check

@@ -18,7 +18,10 @@ std::span<const Run> all_runs() {
        240,
        {"processes", "ways", "faults", "graphs", "adversary", "sanitizers"}},
       {"c", "figures beside the GPU's limits", 200, {"figures"}},
-      {"d", "the NCCL face's conformance program, and PyTorch by LD_PRELOAD", 200, {}},
+      {"d",
+       "the NCCL face: its conformance program, and PyTorch and CuPy by LD_PRELOAD",
+       200,
+       {"nccl", "torch", "cupy"}},
       {"e", "the Python package's CUDA tensors", 100, {}},
   };
   return kRuns;

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // NVIDIA's compute-sanitizer on small teams, once it has found what is wrong in kernels that are.
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <random>
-#include <sstream>
 
 #include "gpu/team/team.hpp"
 #include "gpu/team/team_memory.hpp"
@@ -14,22 +12,12 @@
 #include "gpu_check/phases/wayward_kernels.hpp"
 #include "gpu_check/watchdog.hpp"
 #include "support/effort.hpp"
-#include "system/variables.hpp"
 
 namespace ccoll::gpu_check {
 namespace {
 
 /// By which a sanitizer says that it has found something.
 constexpr int kFound = 99;
-
-std::string find_sanitizer() {
-  std::istringstream folders(read_variable("PATH").value_or("") + ":/usr/local/cuda/bin");
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string program = folder + "/compute-sanitizer";
-    if (access(program.c_str(), X_OK) == 0) return program;
-  }
-  return {};
-}
 
 /// The status of a process of this program under the sanitizer.
 int status_under(const std::string& sanitizer, const std::string& tool, const std::string& handle) {
@@ -164,7 +152,7 @@ int run_sanitized(const std::string& handle) {
 int run_sanitizers(const PhaseContext& context) {
   Findings findings(context);
   Watchdog watchdog(context, std::chrono::seconds(60));
-  const std::string sanitizer = find_sanitizer();
+  const std::string sanitizer = find_program("compute-sanitizer", "/usr/local/cuda/bin");
   if (sanitizer.empty()) {
     std::printf("there is no compute-sanitizer in PATH or /usr/local/cuda/bin\n");
     return kIncomplete;

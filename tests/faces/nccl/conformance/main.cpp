@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 
+#include "nccl.h"
 #include "ranks.hpp"
 
 namespace {
@@ -25,14 +26,16 @@ std::vector<Layout> quick_layouts() {
           {2, 3, Mode::threads}, {4, 1, Mode::threads},  {4, 2, Mode::grouped}};
 }
 
+void add_modes(std::vector<Layout>& all, int processes, int ranks) {
+  for (const auto mode : kModes) {
+    if (mode != Mode::init_all || processes == 1) all.push_back({processes, ranks, mode});
+  }
+}
+
 std::vector<Layout> all_layouts() {
   std::vector<Layout> all;
   for (int processes = 1; processes <= 4; ++processes) {
-    for (int ranks = 1; ranks <= 4; ++ranks) {
-      for (const auto mode : kModes) {
-        if (mode != Mode::init_all || processes == 1) all.push_back({processes, ranks, mode});
-      }
-    }
+    for (int ranks = 1; ranks <= 4; ++ranks) add_modes(all, processes, ranks);
   }
   return all;
 }
@@ -45,6 +48,8 @@ int misused(const std::string& what) {
                what.c_str());
   return 2;
 }
+
+constexpr int kMost = 64;
 
 struct Arguments {
   bool full = false;
@@ -70,8 +75,10 @@ std::string read(int count, char** values, Arguments& arguments) {
     if (i + 1 == count) return option + " is unknown or lacks its value";
     const char* const value = values[++i];
     if (option == "--layout") {
-      if (std::sscanf(value, "%dx%d", &arguments.processes, &arguments.ranks) != 2) {
-        return "--layout is like 2x3";
+      const int numbers = std::sscanf(value, "%dx%d", &arguments.processes, &arguments.ranks);
+      if (numbers != 2 || arguments.processes < 1 || arguments.ranks < 1 ||
+          arguments.processes > kMost || arguments.ranks > kMost) {
+        return "--layout is like 2x3, of 1 to 64 each";
       }
     } else if (option == "--mode") {
       arguments.mode = value;
@@ -84,20 +91,26 @@ std::string read(int count, char** values, Arguments& arguments) {
   return {};
 }
 
+std::vector<Layout> layouts_of(const Arguments& arguments) {
+  if (arguments.processes > 0) {
+    std::vector<Layout> all;
+    add_modes(all, arguments.processes, arguments.ranks);
+    return all;
+  }
+  return arguments.full || !arguments.mode.empty() ? all_layouts() : quick_layouts();
+}
+
 }  // namespace
 
 int main(int count, char** values) {
   Arguments arguments;
   if (const auto wrong = read(count, values, arguments); !wrong.empty()) return misused(wrong);
   if (!arguments.on_devices) ::setenv("CCOLL_NCCL_HOST", "1", 0);
+  int version = 0;
+  if (ncclGetVersion(&version) == ncclSuccess) std::printf("a library of version %d\n", version);
   int failed = 0;
   int done = 0;
-  const bool narrowed = arguments.processes > 0 || !arguments.mode.empty();
-  for (const auto& layout : arguments.full || narrowed ? all_layouts() : quick_layouts()) {
-    if (arguments.processes > 0 &&
-        (layout.processes != arguments.processes || layout.ranks_per_process != arguments.ranks)) {
-      continue;
-    }
+  for (const auto& layout : layouts_of(arguments)) {
     if (!arguments.mode.empty() && arguments.mode != conformance::name(layout.mode)) continue;
     const auto begin = std::chrono::steady_clock::now();
     const bool well = conformance::run({.layout = layout,

@@ -41,11 +41,13 @@ std::string plan() {
          "     unless the GPU works no more. OUT/log.txt has all that was printed, OUT/a.json "
          "what\n"
          "     each run found, OUT/table.md what belongs at the head of docs/gpu.md.\n"
-         "  2. After a fix, first what failed, with the same cases (the seed stands in table.md):\n"
+         "  2. What had no time left, as run d may have none:\n"
+         "       DIR/all --out OUT --runs d --budget 200\n"
+         "  3. After a fix, first what failed, with the same cases (the seed stands in table.md):\n"
          "       DIR/run --out OUT --only PHASE,... --seed N\n"
          "     then the run that it is of, and those behind it:\n"
          "       DIR/all --out OUT --runs b,c --budget 240\n"
-         "  3. If little time is left: DIR/run --out OUT --only first,figures --budget 120\n";
+         "  4. If little time is left: DIR/run --out OUT --only first,figures --budget 120\n";
 }
 
 }  // namespace ccoll::gpu_check

@@ -102,9 +102,10 @@ TEST_CASE("devices: a factor is read where it lies when the stream comes to the 
     const OwnedStream stream;
     const Device mine(ramp(500, c.rank())), sums(Values(500)), factor(Values(1, 0));
     std::int32_t on_host = 0;
-    void* const place = is_of_device ? static_cast<void*>(factor.data()) : &on_host;
+    const void* const place = is_of_device ? factor.data() : &on_host;
     const auto write = [&](std::int32_t value) {
-      check_cuda(cudaMemcpy(place, &value, sizeof value, cudaMemcpyDefault), "a copy");
+      on_host = value;
+      check_cuda(cudaMemcpy(factor.data(), &value, sizeof value, cudaMemcpyHostToDevice), "a copy");
     };
     const auto scaled = Reduction::premultiplied_sum_at(place, kType);
     const auto call = [&] {

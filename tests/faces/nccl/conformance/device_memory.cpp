@@ -2,8 +2,13 @@
 // Memory of GPUs, each with a stream for every rank of this process that uses it.
 #include <cuda_runtime.h>
 
+#include <bit>
+#include <map>
+#include <mutex>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "memory.hpp"
 
@@ -28,6 +33,47 @@ class BesideCaptures {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
+/// Memory of devices, none of which goes back to CUDA before the end: cudaFree waits for all
+/// streams of a device, and so for calls of other ranks there that wait for this one.
+class Pool {
+ public:
+  Pool() = default;
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+  ~Pool() {
+    for (const auto& [data, kind] : all_) cudaFree(data);
+  }
+
+  /// Of the calling thread's current device.
+  void* take(std::size_t bytes) {
+    Kind kind{0, std::bit_ceil(bytes)};
+    check(cudaGetDevice(&kind.first), "cudaGetDevice");
+    const std::lock_guard lock(mutex_);
+    auto& free = free_[kind];
+    if (!free.empty()) {
+      void* const data = free.back();
+      free.pop_back();
+      return data;
+    }
+    void* data = nullptr;
+    check(cudaMalloc(&data, kind.second), "cudaMalloc");
+    all_.emplace(data, kind);
+    return data;
+  }
+  void give_back(void* data) {
+    const std::lock_guard lock(mutex_);
+    free_[all_.at(data)].push_back(data);
+  }
+
+ private:
+  using Kind = std::pair<int, std::size_t>;  ///< a device, and so many bytes
+
+  std::mutex mutex_;
+  std::map<void*, Kind> all_;                ///< guarded by mutex_
+  std::map<Kind, std::vector<void*>> free_;  ///< guarded by mutex_
+};
+
+/// Threads of several ranks use it side by side.
 class DeviceMemory final : public Memory {
  public:
   explicit DeviceMemory(int ranks) {
@@ -51,14 +97,9 @@ class DeviceMemory final : public Memory {
   const int* devices(int) override { return devices_.data(); }
   void* allocate(std::size_t bytes) override {
     const BesideCaptures beside;
-    void* data = nullptr;
-    check(cudaMalloc(&data, bytes), "cudaMalloc");
-    return data;
+    return pool_.take(bytes);
   }
-  void free(void* data) override {
-    const BesideCaptures beside;
-    cudaFree(data);
-  }
+  void free(void* data) override { pool_.give_back(data); }
   void copy_in(void* to, const void* from, std::size_t bytes) override {
     const BesideCaptures beside;
     check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "cudaMemcpy to the device");
@@ -91,6 +132,7 @@ class DeviceMemory final : public Memory {
   }
 
  private:
+  Pool pool_;
   std::vector<int> devices_;
   std::vector<cudaStream_t> streams_;
 };

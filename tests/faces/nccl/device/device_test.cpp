@@ -264,30 +264,63 @@ TEST_CASE("nccl devices: each of a group's streams waits for the group's calls",
   CHECK(job.holds(job.total()));
 }
 
-TEST_CASE("nccl devices: a factor on the device is read when its stream comes to it", "[faces]") {
-  for (const auto layout : kLayouts) {
-    CAPTURE(layout.ranks, layout.gpus);
-    Job job(layout.ranks, layout.gpus);
-    void* place = nullptr;
-    ok(cudaMalloc(&place, sizeof(float)));
-    ok(cudaMemset(place, 0, sizeof(float)));
-    // It is there only when the first stream has come so far.
-    ok(cudaLaunchHostFunc(
-        job.streams[0],
-        [](void* factor) {
-          std::this_thread::sleep_for(20ms);
-          *static_cast<float*>(factor) = 3;
-        },
-        place));
+namespace {
+
+/// One for each rank, in memory of its GPU.
+class Factors {
+ public:
+  explicit Factors(Job& job) {
+    for (std::size_t i = 0; i < job.comms.size(); i++) {
+      job.use_device_of(i);
+      void* place = nullptr;
+      ok(cudaMalloc(&place, sizeof(float)));
+      ok(cudaMemset(place, 0, sizeof(float)));
+      places_.push_back(static_cast<float*>(place));
+    }
+    job.use_device_of(0);
+  }
+  Factors(const Factors&) = delete;
+  Factors& operator=(const Factors&) = delete;
+  ~Factors() {
+    for (auto* const place : places_) CHECK(cudaFree(place) == cudaSuccess);
+  }
+  float* of(std::size_t rank) const { return places_[rank]; }
+  void write(float value) const {
+    for (auto* const place : places_)
+      ok(cudaMemcpy(place, &value, sizeof value, cudaMemcpyHostToDevice));
+  }
+  void sum(Job& job) const {
     job.together([&](std::size_t i) {
       ncclRedOp_t op{};
-      ok(ncclRedOpCreatePreMulSum(&op, place, ncclFloat, ncclScalarDevice, job.comms[i]));
+      ok(ncclRedOpCreatePreMulSum(&op, of(i), ncclFloat, ncclScalarDevice, job.comms[i]));
       ok(ncclAllReduce(job.inputs[i], job.outputs[i], kCount, ncclFloat, op, job.comms[i],
                        job.streams[i]));
       ok(ncclRedOpDestroy(op, job.comms[i]));
     });
+  }
+
+ private:
+  std::vector<float*> places_;
+};
+
+}  // namespace
+
+TEST_CASE("nccl devices: a factor on the device is read when its stream comes to it", "[faces]") {
+  for (const auto layout : kLayouts) {
+    CAPTURE(layout.ranks, layout.gpus);
+    Job job(layout.ranks, layout.gpus);
+    const Factors factors(job);
+    Gate gate;
+    for (std::size_t i = 0; i < job.comms.size(); i++) {
+      job.use_device_of(i);
+      gate.put(job.streams[i]);
+    }
+    job.use_device_of(0);
+    factors.sum(job);
+    // It is there only now, before any stream comes to the call.
+    factors.write(3);
+    gate.open();
     CHECK(job.holds(3 * job.total()));
-    ok(cudaFree(place));
   }
 }
 
@@ -317,18 +350,11 @@ TEST_CASE("nccl devices: a graph reads a factor on the device at each launch", "
   for (const auto layout : kLayouts) {
     CAPTURE(layout.ranks, layout.gpus);
     Job job(layout.ranks, layout.gpus);
-    void* place = nullptr;
-    ok(cudaMalloc(&place, sizeof(float)));
+    const Factors factors(job);
     std::vector<cudaGraphExec_t> launched(job.comms.size());
     for (auto* const stream : job.streams)
       ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    job.together([&](std::size_t i) {
-      ncclRedOp_t op{};
-      ok(ncclRedOpCreatePreMulSum(&op, place, ncclFloat, ncclScalarDevice, job.comms[i]));
-      ok(ncclAllReduce(job.inputs[i], job.outputs[i], kCount, ncclFloat, op, job.comms[i],
-                       job.streams[i]));
-      ok(ncclRedOpDestroy(op, job.comms[i]));
-    });
+    factors.sum(job);
     for (std::size_t i = 0; i < launched.size(); i++) {
       cudaGraph_t graph = nullptr;
       ok(cudaStreamEndCapture(job.streams[i], &graph));
@@ -336,13 +362,12 @@ TEST_CASE("nccl devices: a graph reads a factor on the device at each launch", "
       ok(cudaGraphDestroy(graph));
     }
     for (const float factor : {3.F, -0.5F, 0.F}) {
-      ok(cudaMemcpy(place, &factor, sizeof factor, cudaMemcpyHostToDevice));
+      factors.write(factor);
       for (std::size_t i = 0; i < launched.size(); i++)
         ok(cudaGraphLaunch(launched[i], job.streams[i]));
       CHECK(job.holds(factor * job.total()));
     }
     for (auto* const graph : launched) ok(cudaGraphExecDestroy(graph));
-    ok(cudaFree(place));
   }
 }
 

@@ -61,6 +61,8 @@ CCOLL_EXPORT const char *ccoll_result_name(ccoll_result result);
 /* What was wrong with this thread's last call that failed; "" if none has. Valid until this
    thread's next call that fails. Never NULL. */
 CCOLL_EXPORT const char *ccoll_error_text(void);
+/* The rank that it names, ccoll::Error::culprit(); -1 if none is known, or nothing has failed. */
+CCOLL_EXPORT int32_t ccoll_error_culprit(void);
 /* "0.2.0": the version of the library. */
 CCOLL_EXPORT const char *ccoll_version(void);
 /* The CCOLL_C_API of the library. */
@@ -418,7 +420,7 @@ CCOLL_EXPORT ccoll_result ccoll_work_error(ccoll_work work, char *text, size_t s
 CCOLL_EXPORT ccoll_result ccoll_work_received(ccoll_work work, size_t receive,
                                               ccoll_received *received);
 /* Calls tell(CCOLL_OK, "", user) once the operation is over, or its error's code and text: see
-   ccoll::Work::on_done. `work` may be freed before. */
+   ccoll::Work::on_done. ccoll_error_culprit() then tells that error's. `work` may be freed before. */
 typedef void (*ccoll_told)(ccoll_result result, const char *text, void *user);
 CCOLL_EXPORT ccoll_result ccoll_work_on_done(ccoll_work work, ccoll_told tell, void *user);
 /* Neither ends the operation nor gives its buffers back. */

@@ -183,7 +183,9 @@ inline constexpr DataType data_type_of = detail::DataTypeOf<T>::value;
 /// A C++ type that buffers may be made of: integers by their width, also as `long long`, floats,
 /// and bool, but not std::vector<bool>, whose elements lie in bits.
 template <typename T>
-concept Element = requires { detail::DataTypeOf<T>::value; };
+concept Element = requires {
+  detail::DataTypeOf<T>::value;
+};
 
 /// Errors by what the caller can do about them. Most leave the communicator broken on every rank;
 /// see Communicator for those that do not.
@@ -208,11 +210,17 @@ CCOLL_API std::string_view to_string(ErrorKind kind);
 /// is it std::bad_alloc.
 class CCOLL_API Error : public std::runtime_error {
  public:
-  Error(ErrorKind kind, const std::string& message) : std::runtime_error(message), kind_(kind) {}
+  Error(ErrorKind kind, const std::string& message, int culprit = -1)
+      : std::runtime_error(message), kind_(kind), culprit_(culprit) {}
   ErrorKind kind() const noexcept { return kind_; }
+  /// The rank to look at, in the communicator of the call that failed; -1 where none is known. It
+  /// is the rank that was lost, left, aborted or failed. A call that timed out waited for it. In a
+  /// mismatch it is one of the two ranks that the text names.
+  int culprit() const noexcept { return culprit_; }
 
  private:
   ErrorKind kind_;
+  int culprit_;
 };
 
 }  // namespace ccoll

@@ -10,31 +10,13 @@ class Error(RuntimeError):
     """Any failure of the library.
 
     kind: "timed_out", "peer_lost", …: by what the caller can do about it.
-    culprit: the rank at fault where the text names one, else None.
+    culprit: the rank to look at, in the communicator of the call that failed; None where none is known. It was
+        lost, left, aborted or failed. A call that timed out waited for it. In a mismatch it is one of the two
+        ranks that the text names.
     """
 
     kind = "internal"
-
-    @property
-    def culprit(self) -> int | None:
-        if self.kind in ("invalid_argument", "unsupported", "internal"):
-            return None
-        import re  # costs every import some milliseconds, and is seldom needed
-
-        for pattern in _AT_FAULT:
-            match = re.search(pattern, str(self))
-            if match:
-                return int(match.group(1))
-        return None
-
-
-# How the library's texts name the rank at fault, the surest first.
-_AT_FAULT = (
-    r"\brank (\d+)(?: \([^)]*\))?,?(?: which| that)? "
-    r"(?:ha[sd] not come|was lost|has left|has closed|did not come|aborted)",
-    r"\bwait(?:s|ing) (?:in [^,;]* )?for ranks? (\d+)",
-    r"\branks? (\d+)",
-)
+    culprit: int | None = None
 
 
 class InvalidArgument(Error, ValueError):
@@ -95,6 +77,8 @@ _BY_KIND = {
 }
 
 
-def make(kind: str, text: str) -> Error:
+def make(kind: str, text: str, culprit: int | None = None) -> Error:
     """The exception for a failure of the library."""
-    return _BY_KIND.get(kind, Internal)(text)
+    error = _BY_KIND.get(kind, Internal)(text)
+    error.culprit = culprit
+    return error

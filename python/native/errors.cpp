@@ -7,7 +7,8 @@ namespace ccoll::python {
 
 nb::object exception_of(const Error& error) {
   const auto kind = to_string(error.kind());
-  return helpers().error(nb::str(kind.data(), kind.size()), nb::str(error.what()));
+  return helpers().error(nb::str(kind.data(), kind.size()), nb::str(error.what()),
+                         error.culprit() < 0 ? nb::none() : nb::object(nb::int_(error.culprit())));
 }
 
 void bind_errors(nb::module_&) {

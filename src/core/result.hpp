@@ -18,7 +18,9 @@ namespace ccoll {
 struct Failure {
   ErrorKind kind = ErrorKind::internal;
   std::string message;
-  std::optional<std::uint32_t> culprit;  ///< the rank at fault, where one is known
+  /// The rank at fault, or the one that a call waited for, where one is known: in the job; for the
+  /// caller in the communicator.
+  std::optional<std::uint32_t> culprit;
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 
@@ -34,9 +36,11 @@ template <typename... Args>
       Failure{kind, fmt::format(format, std::forward<Args>(args)...), std::nullopt});
 }
 
-[[noreturn]] inline void raise(const Failure& failure) {
-  throw Error(failure.kind, failure.message);
+inline Error error_of(const Failure& failure) {
+  return {failure.kind, failure.message, failure.culprit ? static_cast<int>(*failure.culprit) : -1};
 }
+
+[[noreturn]] inline void raise(const Failure& failure) { throw error_of(failure); }
 
 /// The value, or the failure thrown as ccoll::Error: the edge between inside and the public API.
 template <typename T>

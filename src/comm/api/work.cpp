@@ -26,7 +26,7 @@ class Told final : public Callback {
     try {
       const auto* failure = state_ ? state_->failure() : nullptr;
       if (failure == nullptr) return tell_(nullptr);
-      const Error error(failure->kind, failure->message);
+      const Error error = error_of(*failure);
       tell_(&error);
     } catch (...) {
       log().error("a function given to on_done threw: {}",

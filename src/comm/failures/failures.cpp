@@ -55,6 +55,11 @@ bool may_be_symptom(const Failure& failure) {
   return failure.kind == ErrorKind::peer_lost || failure.kind == ErrorKind::corrupt;
 }
 
+/// Whether its text has the communicator's numbers already.
+bool names_ranks_of_group(const Failure& failure) {
+  return failure.kind == ErrorKind::timed_out || failure.kind == ErrorKind::mismatch;
+}
+
 double milliseconds(Clock::duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }
@@ -63,9 +68,10 @@ double milliseconds(Clock::duration duration) {
 
 Failure Communicator::Implementation::for_caller(Failure failure, std::string_view label) const {
   const auto here = failure.culprit ? group_.rank_of(*failure.culprit) : std::nullopt;
-  if (here && !group_.numbered_as_job())
+  if (here && !group_.numbered_as_job() && !names_ranks_of_group(failure))
     failure.message +=
         fmt::format(" (rank {} of the job is rank {} here)", *failure.culprit, *here);
+  failure.culprit = here;
   if (!options_.name.empty()) failure.message.insert(0, shown_label(name_) + ": ");
   if (!label.empty()) failure.message.insert(0, quoted_label(label) + ": ");
   return failure;
@@ -355,11 +361,17 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
   // The peers that a suspicion is about may have been late themselves, as this call is now: what
   // has broken the link is told in a moment, by them or by the suspicion's end.
   if (now >= operation.deadline && !suspicion_) {
-    const Failure late{
-        ErrorKind::timed_out,
-        fmt::format("{} timed out after {:.0f} ms, {}", name_of(operation),
-                    milliseconds(now - operation.begun), whereabouts(operation, now)),
-        std::nullopt};
+    Failure late{ErrorKind::timed_out,
+                 fmt::format("{} timed out after {:.0f} ms, {}", name_of(operation),
+                             milliseconds(now - operation.begun), whereabouts(operation, now)),
+                 std::nullopt};
+    if (operation.started) {
+      auto awaited = operation.plan->awaited();
+      const std::lock_guard lock(mutex_);
+      if (const auto absent = asked_ ? asked_->absent(operation.run.sequence) : std::nullopt)
+        awaited = {*absent};
+      if (!awaited.empty()) late.culprit = group_.job_rank(awaited.front());
+    }
     break_as_owner(late, true);
     return true;
   }
@@ -430,6 +442,8 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
                       ranks_text(messages_.awaited(*operation)),
                       cycle_of(kFirstMessage + operation->record)),
           std::nullopt};
+      if (const auto awaited = messages_.awaited(*operation); !awaited.empty())
+        failure.culprit = group_.job_rank(awaited.front());
       if (operation->what != MessageOperation::What::probe) return break_as_owner(failure, true);
       // Nobody else knows of it.
       messages_.give_up(*operation, std::move(failure));
@@ -470,7 +484,8 @@ std::optional<Failure> Communicator::Implementation::in_vain_as_owner(
           ErrorKind::peer_lost,
           fmt::format("{}, {}: it waits for {}, which left", messages_.name_of(*operation),
                       messages_.standing(*operation), ranks_text(messages_.awaited(*operation))),
-          std::nullopt};
+          operation->pattern.from ? std::optional(group_.job_rank(*operation->pattern.from))
+                                  : std::nullopt};
   return std::nullopt;
 }
 

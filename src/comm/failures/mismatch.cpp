@@ -103,7 +103,7 @@ std::optional<Failure> Communicator::Implementation::difference(Rank peer,
   return Failure{ErrorKind::mismatch,
                  describe_mismatch({rank(), sequence, *mine, labels_.of(sequence)},
                                    {peer, sequence, theirs, note}),
-                 std::nullopt};
+                 group_.job_rank(peer)};
 }
 
 Status Communicator::Implementation::compare_with_ahead() {
@@ -156,7 +156,7 @@ std::optional<Failure> Communicator::Implementation::unread_as_owner(bool closes
   else
     text = describe_mismatch({rank(), sequence, *mine, labels_.of(sequence)},
                              {from, sequence, theirs});
-  return Failure{ErrorKind::mismatch, std::move(text), std::nullopt};
+  return Failure{ErrorKind::mismatch, std::move(text), group_.job_rank(from)};
 }
 
 void Communicator::Implementation::publish_end(bool compared) {
@@ -203,7 +203,7 @@ void Communicator::Implementation::ask_for_label_as_owner(const CollectiveOperat
   else if (theirs.sequence > mine.sequence)
     member_->control().publish({id_, mine.sequence, mine.signature, mine.note}, {peer});
   different_ = DifferentCalls{std::move(mine), std::move(theirs), std::move(failure.message)};
-  suspect_as_owner({ErrorKind::mismatch, different_->text(), std::nullopt}, kAnswerWithin);
+  suspect_as_owner({ErrorKind::mismatch, different_->text(), peer}, kAnswerWithin);
   member_->control().publish({id_, different_->theirs.sequence, of_kind(kAsksLabel)}, {peer});
 }
 

@@ -14,12 +14,22 @@ namespace {
 constexpr std::size_t kMostAsked = 8;
 /// An answer is this program's, but for its version.
 constexpr std::size_t kMostSaid = 160;
+/// How an answer begins whose rank has not begun the call.
+constexpr std::string_view kNotCome = "had not come to this call";
 
 std::int64_t whole_milliseconds(Clock::duration duration) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
 }
 
 }  // namespace
+
+std::optional<Rank> AskedStands::absent(std::uint64_t call) const {
+  if (sequence != call) return std::nullopt;
+  for (const auto& [rank, said] : answers)
+    if (said.starts_with(kNotCome)) return rank;
+  const auto mute = std::ranges::find_if(ranks, [&](Rank rank) { return !answers.contains(rank); });
+  return mute == ranks.end() ? std::nullopt : std::optional(*mute);
+}
 
 void Communicator::Implementation::note_stand(std::optional<StandReport> stand) {
   const std::lock_guard lock(mutex_);
@@ -76,11 +86,10 @@ std::string Communicator::Implementation::stand_in(std::uint64_t sequence) const
                          whole_milliseconds(Clock::now() - stand_->since), stand_->words);
   }
   const auto calls = history_.calls();
-  if (calls == 0) return "had not come to this call, nor to any before";
+  if (calls == 0) return fmt::format("{}, nor to any before", kNotCome);
   const auto last = calls - 1;
   if (sequence > last)
-    return fmt::format("had not come to this call (it began its last, call {},{})", last,
-                       began_before(last));
+    return fmt::format("{} (it began its last, call {},{})", kNotCome, last, began_before(last));
   auto said = fmt::format("had begun this call{}", began_before(sequence));
   if (last > sequence) said += fmt::format(", and call {} since", last);
   return said;

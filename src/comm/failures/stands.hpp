@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ struct AskedStands {
   Clock::time_point at;
   std::vector<Rank> ranks;
   std::map<Rank, std::string> answers;
+
+  /// The first that has not come to that call; else the first that did not answer.
+  std::optional<Rank> absent(std::uint64_t call) const;
 };
 
 }  // namespace ccoll

@@ -82,8 +82,11 @@ Status Communicator::Implementation::agree(std::uint8_t shown_as, const std::str
   std::vector<Words> everyones(size());
   CCOLL_TRY(exchange(shown_as, words.data(), everyones.data(), words.size()));
   const auto rank = odd - all.begin();
-  return fail(ErrorKind::mismatch, "ranks give different things: rank 0 {}, rank {} {}",
-              everyones[0].data(), rank, everyones[static_cast<std::size_t>(rank)].data());
+  auto different =
+      fail(ErrorKind::mismatch, "ranks give different things: rank 0 {}, rank {} {}",
+           everyones[0].data(), rank, everyones[static_cast<std::size_t>(rank)].data());
+  different.value().culprit = group_.job_rank(static_cast<Rank>(rank));
+  return different;
 }
 
 Made Communicator::Implementation::duplicate(const GroupOptions& options) {
@@ -204,7 +207,11 @@ Made Communicator::Implementation::subgroup(std::span<const int> asked,
     return child;
   });
   // It is about the group's own barrier.
-  if (!made && met) made.error() = met->for_caller(std::move(made.error()));
+  if (!made && met) {
+    const auto culprit = made.error().culprit;
+    made.error() = met->for_caller(std::move(made.error()));
+    made.error().culprit = culprit;  // the caller knows this communicator's numbers
+  }
   // Who was in a mismatch with another list did not count this one: for all of them it stays
   // failed.
   end.counts = made || made.error().kind != ErrorKind::mismatch;
@@ -259,7 +266,7 @@ void Communicator::Implementation::compare_subgroups(Rank peer, const Waiting& w
           "ranks make different groups of {}: rank {} one of {}, rank {} one of {}; neither "
           "can be made of it any more, but of its duplicate",
           name_, rank(), list_ranks(making_->ranks), peer, waiting.note),
-      std::nullopt};
+      group_.job_rank(peer)};
   member_->control().flood(theirs, failure);
   member_->control().flood(making_->id, failure);
 }

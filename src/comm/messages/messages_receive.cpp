@@ -9,12 +9,13 @@ namespace ccoll {
 namespace {
 
 /// Why that message does not fit that receive, if so.
-std::optional<Failure> refusal(Rank rank, const MessageOperation& recv, const Envelope& envelope) {
+std::optional<Failure> refusal(const Group& group, const MessageOperation& recv,
+                               const Envelope& envelope) {
   const auto refuse = [&](const std::string& why) {
     return Failure{ErrorKind::mismatch,
                    fmt::format("recv from rank {} tag {} on rank {}: the message has {} bytes, {}",
-                               envelope.from, envelope.tag, rank, envelope.bytes, why),
-                   std::nullopt};
+                               envelope.from, envelope.tag, group.rank(), envelope.bytes, why),
+                   group.job_rank(envelope.from)};
   };
   if (envelope.bytes > recv.bytes) return refuse(fmt::format("the buffer {}", recv.bytes));
   if (envelope.bytes % size_of(recv.type) != 0)
@@ -121,7 +122,7 @@ Status Messages::arrive(Channel& channel, const Envelope& envelope, const std::b
 MessageOperation* Messages::take_receive(const Envelope& envelope) {
   while (auto* recv = matcher_.take_receive(envelope)) {
     settle(*recv, envelope);
-    auto refused = refusal(group_.rank(), *recv, envelope);
+    auto refused = refusal(group_, *recv, envelope);
     if (!refused) return recv;
     refused_[envelope.from]++;
     complete(*recv, std::move(*refused));
@@ -145,7 +146,7 @@ Status Messages::receive_now(MessageOperation& recv) {
   const auto& envelope = (*found)->envelope;
   auto& channel = *by_peer_.at(envelope.from);
   settle(recv, envelope);
-  if (auto refused = refusal(group_.rank(), recv, envelope)) {
+  if (auto refused = refusal(group_, recv, envelope)) {
     refused_[envelope.from]++;
     complete(recv, std::move(*refused));
     return {};

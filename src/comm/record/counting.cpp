@@ -50,7 +50,10 @@ void Communicator::Implementation::note_sleep_as_owner(std::vector<Rank> awaited
 void Communicator::Implementation::note_failure_as_owner(const Failure& failure) noexcept {
   if (closed_.load(std::memory_order_relaxed)) return;
   try {
-    if (const auto culprit = failure.culprit ? group_.rank_of(*failure.culprit) : std::nullopt)
+    // A call that is late, or differs, is counted for all that it waits for.
+    const bool is_one = failure.kind != ErrorKind::timed_out && failure.kind != ErrorKind::mismatch;
+    if (const auto culprit =
+            is_one && failure.culprit ? group_.rank_of(*failure.culprit) : std::nullopt)
       return losses_.failed(*culprit);
     if (!collectives_.empty() && collectives_.front()->started)
       for (const auto peer : collectives_.front()->plan->awaited(Plan::Which::in_the_way))

@@ -7,14 +7,16 @@
 namespace ccoll::c {
 namespace {
 
-/// The text of this thread's last error; where there was no memory for it, a constant.
+/// This thread's last error. Where there was no memory for its text, that is a constant.
 struct LastError {
   std::string text;
   bool is_lost = false;
+  int culprit = -1;
 };
 thread_local LastError last_error;
 
-ccoll_result note(ccoll_result result, std::string_view text) noexcept {
+ccoll_result note(ccoll_result result, std::string_view text, int culprit = -1) noexcept {
+  last_error.culprit = culprit;
   try {
     last_error.text = text;
     last_error.is_lost = false;
@@ -33,11 +35,15 @@ ccoll_result result_of(ErrorKind kind) {
   return static_cast<ccoll_result>(static_cast<int>(kind) + 1);
 }
 
+ccoll_result result_of(const Error& error) noexcept {
+  return note(result_of(error.kind()), error.what(), error.culprit());
+}
+
 ccoll_result result_of_exception() noexcept {
   try {
     throw;
   } catch (const Error& error) {
-    return note(result_of(error.kind()), error.what());
+    return result_of(error);
   } catch (const std::bad_alloc&) {
     return note(CCOLL_EXHAUSTED, "there is no more memory");
   } catch (const std::exception& error) {
@@ -72,6 +78,8 @@ const char* ccoll_result_name(ccoll_result result) {
 const char* ccoll_error_text() {
   return last_error.is_lost ? "there is no memory for the error's text" : last_error.text.c_str();
 }
+
+int32_t ccoll_error_culprit() { return last_error.culprit; }
 
 const char* ccoll_version() { return ccoll::version().data(); }
 

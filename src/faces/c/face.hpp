@@ -38,8 +38,9 @@ namespace ccoll::c {
 
 ccoll_result result_of(ErrorKind kind);
 
-/// Notes this thread's error text, and says which result the exception under way is. Called in a
-/// handler alone.
+/// Notes an error as this thread's last one, and says which result it is.
+ccoll_result result_of(const Error& error) noexcept;
+/// The same for the exception under way. Called in a handler alone.
 ccoll_result result_of_exception() noexcept;
 
 /// Runs a function of the C++ interface. No exception leaves it.

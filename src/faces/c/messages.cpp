@@ -147,7 +147,7 @@ ccoll_result ccoll_work_on_done(ccoll_work work, ccoll_told tell, void* user) {
       if (error == nullptr)
         tell(CCOLL_OK, "", user);
       else
-        tell(result_of(error->kind()), error->what(), user);
+        tell(result_of(*error), error->what(), user);
     });
   });
 }

@@ -212,6 +212,26 @@ TEST_CASE("c: a reduction's function that fails ends the call on all ranks", "[f
   CHECK_THAT(asked(ccoll_comm_error, pair.ranks[0]), Catch::Contains("returned 7"));
 }
 
+TEST_CASE("c: an error tells the rank that it names, in on_done too", "[faces][c]") {
+  const Pair pair;
+  float value = 1;
+  const auto block = ccoll_block_of(&value, 1, CCOLL_FLOAT32);
+  ccoll_work work = nullptr;
+  REQUIRE(ccoll_recv_async(pair.ranks[0], &block, 1, 0, nullptr, &work) == CCOLL_OK);
+  std::promise<std::int32_t> told;
+  const auto tell = [](ccoll_result, const char*, void* user) {
+    static_cast<std::promise<std::int32_t>*>(user)->set_value(ccoll_error_culprit());
+  };
+  REQUIRE(ccoll_work_on_done(work, tell, &told) == CCOLL_OK);
+  REQUIRE(ccoll_abort(pair.ranks[1], "enough") == CCOLL_OK);
+  CHECK(ccoll_work_wait(work, -1) == CCOLL_ABORTED);
+  CHECK(ccoll_error_culprit() == 1);
+  CHECK(told.get_future().get() == 1);
+  ccoll_work_free(work);
+  CHECK(ccoll_rank(nullptr, nullptr) == CCOLL_INVALID_ARGUMENT);
+  CHECK(ccoll_error_culprit() == -1);
+}
+
 TEST_CASE("c: counters tell what went where", "[faces][c]") {
   const Pair pair;
   std::vector<float> data(8), got(8);

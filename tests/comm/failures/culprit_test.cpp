@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// An error tells the rank to look at as a number, in the numbers of the caller's communicator.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <latch>
+
+#include "support/ranks.hpp"
+
+using namespace ccoll;
+using namespace std::chrono_literals;
+using testing::expect;
+using testing::run_ranks;
+
+namespace {
+
+/// The kind and culprit of what `call` throws: "timed_out 2".
+template <typename Call>
+std::string told(Call&& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return std::string(to_string(error.kind())) + " " + std::to_string(error.culprit());
+  }
+  return "no error";
+}
+
+void expect_told(const std::string& got, const std::string& wanted) {
+  expect(got == wanted, got + " instead of " + wanted);
+}
+
+}  // namespace
+
+TEST_CASE("culprit: a call that timed out tells the rank that did not come", "[comm]") {
+  std::latch waited(2);
+  const auto errors = run_ranks(3, {.timeout = 600ms}, [&](Communicator& communicator) {
+    if (communicator.rank() == 2) return waited.wait();
+    std::vector<float> data(4);
+    const auto got = told([&] { communicator.all_reduce(data); });
+    waited.count_down();
+    expect_told(got, "timed_out 2");
+  });
+  for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("culprit: a receive that timed out tells whom it waited for", "[comm]") {
+  std::latch waited(1);
+  const auto errors = run_ranks(3, {.timeout = 200ms}, [&](Communicator& communicator) {
+    if (communicator.rank() != 0) return waited.wait();
+    std::vector<float> data(4);
+    const auto got = told([&] { communicator.recv(data, 2); });
+    waited.count_down();
+    expect_told(got, "timed_out 2");
+  });
+  for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("culprit: a mismatch tells one of the two ranks", "[comm]") {
+  const auto errors = run_ranks(2, {}, [](Communicator& communicator) {
+    std::vector<float> data(4);
+    const auto got = told([&] {
+      if (communicator.rank() == 0)
+        communicator.all_reduce(data);
+      else
+        communicator.broadcast(data, 0);
+      communicator.barrier();
+    });
+    expect(got == "mismatch 0" || got == "mismatch 1", got);
+  });
+  for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("culprit: a message that does not fit tells its sender", "[comm]") {
+  const auto errors = run_ranks(2, {}, [](Communicator& communicator) {
+    std::vector<float> data(4);
+    if (communicator.rank() == 1)
+      communicator.send(data, 0);
+    else
+      expect_told(told([&] { communicator.recv(std::span(data).first(2), 1); }), "mismatch 1");
+  });
+  for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("culprit: the rank has the number of the communicator, not of the job", "[comm]") {
+  std::latch waited(2);
+  const auto errors = run_ranks(4, {.timeout = 10s}, [&](Communicator& communicator) {
+    // Ranks 3, 2, 1 are 0, 1, 2 of it.
+    const int rank = communicator.rank();
+    auto part = communicator.split(rank == 0 ? kNoColor : 1, -rank);
+    if (!part) return;
+    if (rank == 1) part->abort("enough");
+    expect_told(told([&] { part->barrier(); }), "aborted 2");
+    auto other = communicator.subgroup(std::vector{3, 1, 2}, {.timeout = 600ms});
+    if (rank == 2) return waited.wait();
+    const auto got = told([&] { other.barrier(); });
+    waited.count_down();
+    expect_told(got, "timed_out 2");
+  });
+  for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("culprit: a rank that left is told, and a wrong argument is nobody's", "[comm]") {
+  const auto errors = run_ranks(2, {}, [](Communicator& communicator) {
+    std::vector<float> data(4);
+    expect_told(told([&] { communicator.broadcast(data, 7); }), "invalid_argument -1");
+    if (communicator.rank() == 1) return communicator.leave("had enough");
+    expect_told(told([&] { communicator.barrier(); }), "peer_lost 1");
+  });
+  for (const auto& error : errors) CHECK(error == "");
+}

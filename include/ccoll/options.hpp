@@ -17,6 +17,8 @@
 
 namespace ccoll {
 
+class Work;
+
 /// As a time limit: none. Whatever is longer than a year has none either.
 inline constexpr std::chrono::milliseconds kNoLimit = std::chrono::milliseconds::max();
 
@@ -34,6 +36,11 @@ struct CallOptions {
   /// The CUDA stream in whose order the call takes place (ccoll/device.hpp); nullptr is the default
   /// stream. It is a stream of this rank's device (Error{invalid_argument} otherwise).
   std::optional<cudaStream_t> stream = {};
+  /// Where a blocking collective puts its Work if it is not over within some microseconds: it then
+  /// returns, and the Work has the buffers. So a caller that must not wait in a call, as it holds a
+  /// lock, has the cost of a blocking call where that ends at once. nullptr: the call waits. What
+  /// is in a stream or in an open group ignores it, and so do messages.
+  Work* unfinished = nullptr;
 };
 
 /// How a communicator is made from another; what is not set is as in that one.

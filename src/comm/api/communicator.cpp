@@ -90,7 +90,8 @@ Call plain(const Implementation& communicator, Kind kind, const ConstBlock& inpu
                         options, op);
 }
 
-/// Begins and waits without letting go of the owner flag in between; in a group, only begins.
+/// Begins and waits without letting go of the owner flag in between; in a group, or where the
+/// caller takes what is not over, only begins.
 void run(std::shared_ptr<Implementation> communicator, Call call, const CallOptions& options) {
   if (options.stream) {
     start_in_stream(communicator, std::move(call), options);
@@ -108,7 +109,10 @@ void run(std::shared_ptr<Implementation> communicator, Call call, const CallOpti
   auto work = communicator->alone_as_owner(call).and_then(
       [&] { return begin(communicator, call, options); });
   const auto begun = communicator->begun_or_throw(std::move(work), options);
-  communicator->value_or_raise(communicator->finish_as_owner(begun.state()), options.label);
+  if (options.unfinished != nullptr)
+    *options.unfinished = begun;
+  else
+    communicator->value_or_raise(communicator->finish_as_owner(begun.state()), options.label);
   communicator->remember_as_owner(
       call, std::static_pointer_cast<CollectiveOperation>(begun.state().operations.front()));
 }
@@ -123,7 +127,8 @@ void run(const std::shared_ptr<Implementation>& member, Kind kind, const ConstBl
     const auto extent =
         fitting_extent(kind, input, output, {asked_root == member->rank(), member->size()});
     if (extent && member->repeat({kind, extent->type, op.op(), asked_root, extent->count,
-                                  input.data, output.data}))
+                                  input.data, output.data},
+                                 options.unfinished))
       return;
   }
   run(member, plain(*member, kind, input, output, options, op, root), options);

@@ -130,10 +130,10 @@ class Communicator::Implementation final
   Status alone_as_owner(const Call& call) const;
   // repeat.cpp
   /// A blocking collective that is like one of the last, all but for its buffers: done, when it
-  /// returns; throws its failure. False if it has to be made as if there had been none. Takes the
-  /// owner flag.
-  bool repeat(const PlainCall& call);
-  /// That `operation` was `call`, which has just ended well.
+  /// returns, or put into `unfinished`; throws its failure. False if it has to be made as if there
+  /// had been none. Takes the owner flag.
+  bool repeat(const PlainCall& call, Work* unfinished);
+  /// That `operation` was `call`. It is made again once it has ended well.
   void remember_as_owner(const Call& call, std::shared_ptr<CollectiveOperation> operation);
 
   // message_calls.cpp: the short way of blocking calls of short messages. False, or nothing: to be
@@ -488,9 +488,9 @@ class Communicator::Implementation final
   Repeatable& repeatable(const PlainCall& call) { return repeatables_[call.hash() % kRepeatables]; }
   void compare_or_raise_as_owner();
   /// Until it is done or has failed, but only for a moment.
-  Plan::Polled poll_as_owner(Plan& plan);
-  Status wait_for_repeated_as_owner(const std::shared_ptr<CollectiveOperation>& operation,
-                                    Plan::Polled polled);
+  Plan::Polled poll_as_owner(Plan& plan, SpinPolicy patience);
+  Result<Work::State> queue_repeated_as_owner(const std::shared_ptr<CollectiveOperation>& operation,
+                                              Plan::Polled polled);
 
   // dumping.cpp
   /// What is not over, and how many collectives hosts have done their part of.

@@ -40,6 +40,8 @@ class Endings {
   void add(std::shared_ptr<Ending> ending);
   /// The operation is over.
   void tell() noexcept;
+  /// The operation, which was over, is under way again. Nobody else knows of it yet.
+  void begin_again() { first_.store(nullptr, std::memory_order_relaxed); }
 
  private:
   struct Node {

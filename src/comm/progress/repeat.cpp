@@ -31,7 +31,7 @@ bool Communicator::Implementation::Repeatable::fits(const PlainCall& like, bool 
   return apart(like.input, input_bytes, like.output, output_bytes);
 }
 
-bool Communicator::Implementation::repeat(const PlainCall& call) {
+bool Communicator::Implementation::repeat(const PlainCall& call, Work* unfinished) {
   // Another thread may close the communicator meanwhile. It has to get the flag before: only who
   // does not have that yet must hold on to the communicator.
   std::shared_ptr<Implementation> held;
@@ -56,11 +56,17 @@ bool Communicator::Implementation::repeat(const PlainCall& call) {
   }
   moved_ = true;
   operation.plan->start(run);
-  const auto polled = poll_as_owner(*operation.plan);
+  const auto polled = poll_as_owner(
+      *operation.plan, unfinished == nullptr ? SpinPolicy::short_one(oversubscribed_, in_memory_)
+                                             : SpinPolicy::brief());
   if (polled == Plan::Polled::done) [[likely]]
     return true;
   held = shared_from_this();
-  value_or_raise(wait_for_repeated_as_owner(last.operation, polled));
+  auto queued = value_or_raise(queue_repeated_as_owner(last.operation, polled));
+  if (unfinished != nullptr)
+    *unfinished = Work(std::make_shared<Work::State>(std::move(queued)));
+  else
+    value_or_raise(finish_as_owner(queued));
   return true;
 }
 
@@ -71,12 +77,11 @@ void Communicator::Implementation::compare_or_raise_as_owner() {
   }
 }
 
-Plan::Polled Communicator::Implementation::poll_as_owner(Plan& plan) {
+Plan::Polled Communicator::Implementation::poll_as_owner(Plan& plan, SpinPolicy patience) {
   const auto poll = [&] {
     // A long one is nothing to save time at, and others may want to go on beside it.
     auto polled = plan.poll();
     if (!plan.is_short()) return std::optional(polled);
-    auto patience = SpinPolicy::short_one(oversubscribed_, in_memory_);
     while (polled <= Plan::Polled::moved && !wanted() && patience.keep_polling())
       polled = plan.poll();
     return std::optional(polled);
@@ -84,13 +89,17 @@ Plan::Polled Communicator::Implementation::poll_as_owner(Plan& plan) {
   return guarded_as_owner(poll).value_or(Plan::Polled::failed);
 }
 
-Status Communicator::Implementation::wait_for_repeated_as_owner(
+Result<Work::State> Communicator::Implementation::queue_repeated_as_owner(
     const std::shared_ptr<CollectiveOperation>& repeated, Plan::Polled polled) {
   if (broken_) return tl::unexpected(*broken_);
   // It has begun: where there is no memory to wait for it, nobody may go on.
-  const auto queued = guarded_as_owner([&] {
+  auto queued = guarded_as_owner([&] {
     auto& operation = *repeated;
     operation.done.store(false, std::memory_order_relaxed);
+    operation.endings.begin_again();
+    operation.sought = false;
+    operation.long_wait = LongWait::no;
+    operation.stands = {};
     set_limit(operation, Clock::now(), {});
     operation.publish_at = operation.begun + kPublishAfter;
     Work::State work{shared_from_this(), {repeated}};
@@ -98,7 +107,8 @@ Status Communicator::Implementation::wait_for_repeated_as_owner(
     if (polled == Plan::Polled::failed) collective_failed_as_owner(operation.plan->take_failure());
     return std::optional(std::move(work));
   });
-  return queued ? finish_as_owner(*queued) : tl::unexpected(*broken_);
+  if (!queued) return tl::unexpected(*broken_);
+  return std::move(*queued);
 }
 
 }  // namespace ccoll

@@ -20,6 +20,12 @@ class SpinPolicy {
     patience.spins_ = oversubscribed ? 0 : 500;
     return patience;
   }
+  /// Of one that is handed back if it is not over in some microseconds; its caller may hold a lock.
+  static SpinPolicy brief() {
+    SpinPolicy patience(false);
+    patience.spins_ = 100;
+    return patience;
+  }
 
   /// Something moved.
   void reset() { polls_ = 0; }

@@ -26,6 +26,7 @@ from ccoll._errors import (
 from ccoll._native import (
     ANY_RANK,
     ANY_TAG,
+    CallGroup,
     Communicator,
     DataType,
     Memory,
@@ -50,10 +51,11 @@ from ccoll._native import (
 
 __version__ = _native.version()
 __all__ = [
-    "ANY_RANK", "ANY_TAG", "Aborted", "Communicator", "Corrupt", "DataType", "Error", "Exhausted", "Internal",
-    "InvalidArgument", "Memory", "Mesh", "Mismatch", "Options", "PeerLost", "Received", "Recv", "ReduceOp", "Reduction",
-    "Send", "Store", "StoreServer", "TimeoutError", "UniqueId", "Unsupported", "Work", "allocate", "create",
-    "create_all", "file_store", "inproc_store", "launch", "prefix_store", "serve_store", "tcp_store", "wait_all",
+    "ANY_RANK", "ANY_TAG", "Aborted", "CallGroup", "Communicator", "Corrupt", "DataType", "Error", "Exhausted",
+    "Internal", "InvalidArgument", "Memory", "Mesh", "Mismatch", "Options", "PeerLost", "Received", "Recv", "ReduceOp",
+    "Reduction", "Send", "Store", "StoreServer", "TimeoutError", "UniqueId", "Unsupported", "Work", "allocate",
+    "create", "create_all", "file_store", "inproc_store", "launch", "prefix_store", "serve_store", "tcp_store",
+    "wait_all",
 ]  # fmt: skip
 
 _native._use(
@@ -93,7 +95,9 @@ def create(id=None, *, store=None, rank=None, size=None, options=None, **setting
     Without arguments the environment says who takes part (cc-run, torchrun, mpirun, Slurm); where it says
     nothing, one rank is alone. With `store` or `id`, also give this process's rank and the number of ranks.
 
-    id: a UniqueId, or its bytes, which every rank was handed. store: a Store that all ranks reach.
+    id: a UniqueId, or its bytes, which every rank was handed.
+    store: a Store that all ranks reach.
+        Any object serves that has a Store's methods set, get, compare_set and list.
     options: an Options; settings: its attributes by name (`timeout=30`), which count beside the environment.
 
     Raises InvalidArgument, TimeoutError (names the ranks that are missing), Mismatch (different options),
@@ -108,6 +112,8 @@ def create(id=None, *, store=None, rank=None, size=None, options=None, **setting
         raise TypeError("create: rank or size is missing: expected both beside an id or a store")
     if id is not None and not isinstance(id, UniqueId):
         id = UniqueId(bytes(id))
+    if store is not None and not isinstance(store, Store):
+        store = _native.own_store(store)
     return _native.create(id, store, rank or 0, size or 1, _options(options, settings))
 
 

@@ -6,6 +6,8 @@ Unpickling runs what the sender says: only talk to ranks that you trust, or give
 
 from __future__ import annotations
 
+from ccoll import _native
+
 TYPE_CHECKING = False  # as in _arrays
 if TYPE_CHECKING:
     import pickle
@@ -79,6 +81,7 @@ def broadcast_object(
     Numpy arrays and other objects with buffers of 64 KiB and more travel without a copy (pickle protocol 5).
     codec: `json`, or what else has dumps and loads, in place of pickle.
     """
+    _native._refuse_in_group("broadcast_object")
     is_root = self.rank == root
     pieces = _packed(value, codec) if is_root else []
     head = _longs([len(pieces)])
@@ -111,6 +114,7 @@ def all_gather_object(
     self: Communicator, value: Any, *, codec: Codec | None = None, timeout: float | None = None
 ) -> list[Any]:
     """Every rank's object by rank, on every rank; this rank's own as it is. codec: as for broadcast_object."""
+    _native._refuse_in_group("all_gather_object")
     pieces = _packed(value, codec)
     sizes = _all_sizes(self, pieces, timeout)
     room = [pieces if rank == self.rank else _room(each) for rank, each in enumerate(sizes)]
@@ -128,6 +132,7 @@ def gather_object(
     self: Communicator, value: Any, root: int = 0, *, codec: Codec | None = None, timeout: float | None = None
 ) -> list[Any] | None:
     """Every rank's object by rank at the root; None elsewhere. codec: as for broadcast_object."""
+    _native._refuse_in_group("gather_object")
     is_root = self.rank == root
     pieces = [] if is_root else _packed(value, codec)
     sizes = _all_sizes(self, pieces, timeout)
@@ -150,6 +155,7 @@ def scatter_object(
     timeout: float | None = None,
 ) -> Any:
     """values[r] of the root, on rank r; others give None. codec: as for broadcast_object."""
+    _native._refuse_in_group("scatter_object")
     is_root = self.rank == root
     packed: list[list[Any]] = []
     if is_root:
@@ -175,6 +181,7 @@ def send_object(
     self: Communicator, value: Any, to: int, tag: int = 0, *, codec: Codec | None = None, timeout: float | None = None
 ) -> None:
     """Sends an object to rank `to`. codec: as for broadcast_object."""
+    _native._refuse_in_group("send_object")
     pieces = _packed(value, codec)
     sizes = _sizes(pieces)
     self.send(sizes, to, tag, timeout=timeout)
@@ -191,6 +198,7 @@ def recv_object(
     timeout: float | None = None,
 ) -> Any:
     """An object that send_object sent; source and tag may be ANY_RANK and ANY_TAG."""
+    _native._refuse_in_group("recv_object")
     found = self.probe(source, tag, timeout=timeout)
     sizes = _longs([0] * (found.bytes // 8))
     self.recv(sizes, found.source, found.tag, timeout=timeout)

@@ -9,6 +9,8 @@
 #include <optional>
 #include <string_view>
 
+#include "call_group.hpp"
+
 namespace ccoll::python {
 namespace {
 
@@ -162,7 +164,8 @@ bool is_list(nb::handle object) {
   return PyList_Check(object.ptr()) || PyTuple_Check(object.ptr());
 }
 
-Held::Held(nb::handle object, Access access, const char* call, const char* argument) {
+Held::Held(nb::handle object, Access access, const char* call, const char* argument)
+    : object_(object.ptr()) {
   const Request request{object, access, call, argument};
   if (take_buffer(request) || take_torch(request) || take_interface(request) ||
       take_dlpack(request))
@@ -264,7 +267,8 @@ void Held::release() noexcept {
 }
 
 Held::Held(Held&& other) noexcept
-    : owner_(std::move(other.owner_)),
+    : object_(other.object_),
+      owner_(std::move(other.owner_)),
       exported_(std::move(other.exported_)),
       view_(other.view_),
       has_view_(std::exchange(other.has_view_, false)),
@@ -276,6 +280,7 @@ Held::Held(Held&& other) noexcept
 Held& Held::operator=(Held&& other) noexcept {
   if (this == &other) return *this;
   release();
+  object_ = other.object_;
   owner_ = std::move(other.owner_);
   exported_ = std::move(other.exported_);
   view_ = other.view_;
@@ -293,6 +298,8 @@ Output output_for(nb::handle out, nb::handle input, Form form, int size, std::si
   if (!out.is_none()) return {nb::borrow(out), nb::none()};
   nb::object made = helpers().empty(input, static_cast<int>(form), size, count);
   if (!PyTuple_Check(made.ptr())) return {std::move(made), nb::none()};
+  if (CallGroup::of_thread() != nullptr)
+    refuse("out is None in a CallGroup: expected an array, as one of this kind is made at the end");
   const auto pair = nb::cast<nb::tuple>(made);
   return {nb::object(pair[0]), nb::object(pair[1])};
 }

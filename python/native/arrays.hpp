@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +43,10 @@ class Held {
   ~Held();
 
   Block block() const { return {data_, count_, type_}; }
+  /// Whether it is known to be that object's memory, which may be written.
+  bool is_writable(nb::handle object) const {
+    return object.ptr() == object_ && (!has_view_ || view_.readonly == 0) && !exported_;
+  }
   /// Elements of a block that one of Python's has: 2 for complex numbers, else 1.
   int parts() const { return parts_; }
 
@@ -53,6 +58,7 @@ class Held {
   bool take_dlpack(const Request& request);
   void release() noexcept;
 
+  PyObject* object_ = nullptr;  ///< to compare with
   nb::object owner_;
   std::shared_ptr<void> exported_;  ///< by DLPack
   Py_buffer view_{};
@@ -66,28 +72,40 @@ class Held {
 /// The arrays of one call.
 class Arguments {
  public:
-  explicit Arguments(const char* call) : call_(call) { held_.reserve(2); }
+  explicit Arguments(const char* call) : call_(call) {}
 
   ConstBlock read(nb::handle object, const char* argument) {
     return add(object, Held::Access::read, argument);
   }
   Block write(nb::handle object, const char* argument) {
+    // In place: asking an object for its memory is much of what a small call costs.
+    if (first_ && first_->is_writable(object)) {
+      last_parts_ = first_->parts();
+      return first_->block();
+    }
     return add(object, Held::Access::write, argument);
   }
   const char* call() const { return call_; }
   /// The first array has so many; 1 where there is no array.
-  int parts() const { return held_.empty() ? 1 : held_.front().parts(); }
-  int last_parts() const { return held_.back().parts(); }
-  std::vector<Held> take() { return std::move(held_); }
+  int parts() const { return first_ ? first_->parts() : 1; }
+  int last_parts() const { return last_parts_; }
+  std::vector<Held> take() {
+    if (first_) more_.push_back(std::move(*first_));
+    return std::move(more_);
+  }
 
  private:
   Block add(nb::handle object, Held::Access access, const char* argument) {
-    held_.emplace_back(object, access, call_, argument);
-    return held_.back().block();
+    const Held& held = first_ ? more_.emplace_back(object, access, call_, argument)
+                              : first_.emplace(object, access, call_, argument);
+    last_parts_ = held.parts();
+    return held.block();
   }
 
   const char* call_;
-  std::vector<Held> held_;
+  int last_parts_ = 1;
+  std::optional<Held> first_;  ///< a call in place has one alone, and no vector
+  std::vector<Held> more_;
 };
 
 /// Where a result goes: the caller's own array, or a new one.

@@ -47,6 +47,15 @@ Pairs pairs_of(Arguments& arguments, handle inputs, handle outs, Form form, int 
   return pairs;
 }
 
+/// call(communicator, options) makes a call in the form that `mode` says.
+template <Mode mode, typename Call>
+ccoll::Work make(Comm& self, const CallOptions& options, Call&& call) {
+  if constexpr (mode == Mode::async)
+    return self.begin([&](auto& on) { return call(on, options); });
+  else
+    return self.run(options, call);
+}
+
 template <Mode mode>
 nb::object all_reduce(Comm& self, handle x, handle out, handle op, Seconds timeout, Text algorithm,
                       Text label) {
@@ -55,15 +64,24 @@ nb::object all_reduce(Comm& self, handle x, handle out, handle op, Seconds timeo
   if (is_list(x)) {
     auto pairs = pairs_of(arguments, x, out, Form::like, 1);
     const auto reduction = reduction_of(op, arguments);
-    auto work =
-        self.begin([&](auto& on) { return on.all_reduce_async(pairs.blocks, reduction, options); });
+    auto work = make<mode>(self, options, [&](auto& on, const auto& how) {
+      if constexpr (mode == Mode::async)
+        return on.all_reduce_async(pairs.blocks, reduction, how);
+      else
+        on.all_reduce(pairs.blocks, reduction, how);
+    });
     return answer<mode>(self, std::move(work), std::move(arguments), pairs.outcome());
   }
   const auto in = arguments.read(x, "x");
   auto output = output_for(out, x, Form::like, 1);
   const auto to = arguments.write(output.array, "out");
   const auto reduction = reduction_of(op, arguments);
-  auto work = self.begin([&](auto& on) { return on.all_reduce_async(in, to, reduction, options); });
+  auto work = make<mode>(self, options, [&](auto& on, const auto& how) {
+    if constexpr (mode == Mode::async)
+      return on.all_reduce_async(in, to, reduction, how);
+    else
+      on.all_reduce(in, to, reduction, how);
+  });
   return answer<mode>(self, std::move(work), std::move(arguments), outcome_of(std::move(output)));
 }
 
@@ -80,8 +98,12 @@ nb::object reduce(Comm& self, handle x, int root, handle op, handle out, Seconds
     to = arguments.write(output.array, "out");
   }
   const auto reduction = reduction_of(op, arguments);
-  auto work =
-      self.begin([&](auto& on) { return on.reduce_async(in, to, reduction, root, options); });
+  auto work = make<mode>(self, options, [&](auto& on, const auto& how) {
+    if constexpr (mode == Mode::async)
+      return on.reduce_async(in, to, reduction, root, how);
+    else
+      on.reduce(in, to, reduction, root, how);
+  });
   return answer<mode>(self, std::move(work), std::move(arguments), outcome_of(std::move(output)));
 }
 
@@ -102,16 +124,31 @@ nb::object broadcast(Comm& self, handle x, int root, handle out, Seconds timeout
           is_root ? arguments.read(each, "x[i]") : ConstBlock(arguments.write(each, "x[i]"));
       blocks.emplace_back(in, Block(const_cast<void*>(in.data), in.count, in.type));
     }
-    work = self.begin([&](auto& on) { return on.broadcast_async(blocks, root, options); });
+    work = make<mode>(self, options, [&](auto& on, const auto& how) {
+      if constexpr (mode == Mode::async)
+        return on.broadcast_async(blocks, root, how);
+      else
+        on.broadcast(blocks, root, how);
+    });
   } else if (out.is_none()) {
     // The root only reads, so its array may be read-only.
     const auto in = is_root ? arguments.read(x, "x") : ConstBlock(arguments.write(x, "x"));
     const Block both(const_cast<void*>(in.data), in.count, in.type);
-    work = self.begin([&](auto& on) { return on.broadcast_async(both, root, options); });
+    work = make<mode>(self, options, [&](auto& on, const auto& how) {
+      if constexpr (mode == Mode::async)
+        return on.broadcast_async(both, root, how);
+      else
+        on.broadcast(both, root, how);
+    });
   } else {
     const auto to = arguments.write(out, "out");
     const auto in = is_root ? arguments.read(x, "x") : ConstBlock(nullptr, to.count, to.type);
-    work = self.begin([&](auto& on) { return on.broadcast_async(in, to, root, options); });
+    work = make<mode>(self, options, [&](auto& on, const auto& how) {
+      if constexpr (mode == Mode::async)
+        return on.broadcast_async(in, to, root, how);
+      else
+        on.broadcast(in, to, root, how);
+    });
   }
   return answer<mode>(self, std::move(work), std::move(arguments), {.value = nb::borrow(result)});
 }
@@ -124,13 +161,23 @@ nb::object all_gather(Comm& self, handle x, handle out, Seconds timeout, Text al
   const int size = self.open()->size();
   if (is_list(x)) {
     auto pairs = pairs_of(arguments, x, out, Form::stacked, size);
-    auto work = self.begin([&](auto& on) { return on.all_gather_async(pairs.blocks, options); });
+    auto work = make<mode>(self, options, [&](auto& on, const auto& how) {
+      if constexpr (mode == Mode::async)
+        return on.all_gather_async(pairs.blocks, how);
+      else
+        on.all_gather(pairs.blocks, how);
+    });
     return answer<mode>(self, std::move(work), std::move(arguments), pairs.outcome());
   }
   const auto in = arguments.read(x, "x");
   auto output = output_for(out, x, Form::stacked, size);
   const auto to = arguments.write(output.array, "out");
-  auto work = self.begin([&](auto& on) { return on.all_gather_async(in, to, options); });
+  auto work = make<mode>(self, options, [&](auto& on, const auto& how) {
+    if constexpr (mode == Mode::async)
+      return on.all_gather_async(in, to, how);
+    else
+      on.all_gather(in, to, how);
+  });
   return answer<mode>(self, std::move(work), std::move(arguments), outcome_of(std::move(output)));
 }
 
@@ -143,16 +190,24 @@ nb::object reduce_scatter(Comm& self, handle x, handle out, handle op, Seconds t
   if (is_list(x)) {
     auto pairs = pairs_of(arguments, x, out, Form::part, size);
     const auto reduction = reduction_of(op, arguments);
-    auto work = self.begin(
-        [&](auto& on) { return on.reduce_scatter_async(pairs.blocks, reduction, options); });
+    auto work = make<mode>(self, options, [&](auto& on, const auto& how) {
+      if constexpr (mode == Mode::async)
+        return on.reduce_scatter_async(pairs.blocks, reduction, how);
+      else
+        on.reduce_scatter(pairs.blocks, reduction, how);
+    });
     return answer<mode>(self, std::move(work), std::move(arguments), pairs.outcome());
   }
   const auto in = arguments.read(x, "x");
   auto output = output_for(out, x, Form::part, size);
   const auto to = arguments.write(output.array, "out");
   const auto reduction = reduction_of(op, arguments);
-  auto work =
-      self.begin([&](auto& on) { return on.reduce_scatter_async(in, to, reduction, options); });
+  auto work = make<mode>(self, options, [&](auto& on, const auto& how) {
+    if constexpr (mode == Mode::async)
+      return on.reduce_scatter_async(in, to, reduction, how);
+    else
+      on.reduce_scatter(in, to, reduction, how);
+  });
   return answer<mode>(self, std::move(work), std::move(arguments), outcome_of(std::move(output)));
 }
 
@@ -164,7 +219,12 @@ nb::object all_to_all(Comm& self, handle x, handle out, Seconds timeout, Text al
   const auto in = arguments.read(x, "x");
   auto output = output_for(out, x, Form::like, 1);
   const auto to = arguments.write(output.array, "out");
-  auto work = self.begin([&](auto& on) { return on.all_to_all_async(in, to, options); });
+  auto work = make<mode>(self, options, [&](auto& on, const auto& how) {
+    if constexpr (mode == Mode::async)
+      return on.all_to_all_async(in, to, how);
+    else
+      on.all_to_all(in, to, how);
+  });
   return answer<mode>(self, std::move(work), std::move(arguments), outcome_of(std::move(output)));
 }
 
@@ -181,7 +241,12 @@ nb::object gather(Comm& self, handle x, int root, handle out, Seconds timeout, T
     output = output_for(out, x, Form::stacked, communicator->size());
     to = arguments.write(output.array, "out");
   }
-  auto work = self.begin([&](auto& on) { return on.gather_async(in, to, root, options); });
+  auto work = make<mode>(self, options, [&](auto& on, const auto& how) {
+    if constexpr (mode == Mode::async)
+      return on.gather_async(in, to, root, how);
+    else
+      on.gather(in, to, root, how);
+  });
   return answer<mode>(self, std::move(work), std::move(arguments), outcome_of(std::move(output)));
 }
 
@@ -201,14 +266,24 @@ nb::object scatter(Comm& self, handle x, handle out, int root, Seconds timeout, 
   auto output = output_for(out, x, Form::part, communicator->size());
   const auto to = arguments.write(output.array, "out");
   if (!is_root) in = {nullptr, to.count * static_cast<std::size_t>(communicator->size()), to.type};
-  auto work = self.begin([&](auto& on) { return on.scatter_async(in, to, root, options); });
+  auto work = make<mode>(self, options, [&](auto& on, const auto& how) {
+    if constexpr (mode == Mode::async)
+      return on.scatter_async(in, to, root, how);
+    else
+      on.scatter(in, to, root, how);
+  });
   return answer<mode>(self, std::move(work), std::move(arguments), outcome_of(std::move(output)));
 }
 
 template <Mode mode>
 nb::object barrier(Comm& self, Seconds timeout, Text algorithm, Text label) {
   const auto options = call_options(timeout, algorithm, label);
-  auto work = self.begin([&](auto& on) { return on.barrier_async(options); });
+  auto work = make<mode>(self, options, [&](auto& on, const auto& how) {
+    if constexpr (mode == Mode::async)
+      return on.barrier_async(how);
+    else
+      on.barrier(how);
+  });
   return answer<mode>(self, std::move(work), Arguments("barrier"), {});
 }
 

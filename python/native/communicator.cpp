@@ -31,6 +31,7 @@ Shared shared(Communicator&& made) { return std::make_shared<Communicator>(std::
 /// A collective that makes a communicator; Ctrl-C aborts the one that it is made from.
 template <typename Make>
 auto made_from(const Comm& self, Make make) {
+  CallGroup::refuse("a call that makes a communicator");
   const auto parent = self.open();
   return interruptible([parent, make] { return make(*parent); },
                        [parent] { parent->abort("KeyboardInterrupt in Python"); });
@@ -119,6 +120,13 @@ void bind_questions(Class& communicator) {
       .def_prop_ro(
           "error", [](const Comm& self) { return ask(self, [](auto& on) { return on.error(); }); },
           "Why it is broken, as text; empty where it is not.")
+      .def_prop_ro(
+          "error_kind",
+          [](const Comm& self) {
+            const auto kind = ask(self, [](auto& on) { return on.error_kind(); });
+            return kind ? std::optional(to_string(*kind)) : std::nullopt;
+          },
+          "The kind of that error, 'peer_lost'; None where it is not broken.")
       .def(
           "rank_in",
           [](const Comm& self, const Comm& other, int rank) {

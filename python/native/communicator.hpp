@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "call_group.hpp"
 #include "pending.hpp"
 
 namespace ccoll::python {
@@ -45,6 +46,19 @@ class Comm {
     return begin(*communicator);
   }
 
+  /// Makes a blocking call with options that have it hand back what is not over soon, as a thread
+  /// with the GIL must not wait. The Work of one that is over belongs to no operation.
+  template <typename Call>
+  ccoll::Work run(CallOptions options, Call&& call) {
+    ccoll::Work unfinished;
+    options.unfinished = &unfinished;
+    keeper_->sweep();
+    const auto communicator = open();
+    const MaybeAway away;
+    call(*communicator, options);
+    return unfinished;
+  }
+
  private:
   std::shared_ptr<Communicator> communicator_;
   std::shared_ptr<Keeper> keeper_;
@@ -69,9 +83,13 @@ void define_both(Class& communicator, const char* name, Blocking blocking, Async
 /// The result of a call that began, or its Work.
 template <Mode mode>
 nb::object answer(Comm& self, ccoll::Work work, Arguments&& arguments, Outcome outcome) {
+  const auto pending = [&] {
+    return Pending(std::move(work), arguments.take(), std::move(outcome), self.keeper());
+  };
   if constexpr (mode == Mode::async) {
-    return nb::cast(Pending(std::move(work), arguments.take(), std::move(outcome), self.keeper()));
+    return nb::cast(pending());
   } else {
+    if (auto* const group = CallGroup::of_thread()) return group->add(pending());
     try {
       wait_for(work);
     } catch (...) {

@@ -80,6 +80,7 @@ nb::object batch(Comm& self, nb::sequence requests, Seconds timeout, Text label)
 
 nb::object probe(Comm& self, int source, int tag, Seconds timeout, Text label) {
   using Clock = std::chrono::steady_clock;
+  CallGroup::refuse("probe");
   const auto communicator = self.open();
   const auto limit = timeout ? limit_of(timeout, "timeout") : std::chrono::milliseconds(0);
   const auto begin = Clock::now();

@@ -49,6 +49,7 @@ NB_MODULE(_native, module) {
   bind_reductions(module);
   bind_stores(module);
   bind_work(module);
+  bind_call_group(module);
   bind_communicator(module);
   bind_mesh(module);
 }

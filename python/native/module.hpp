@@ -12,6 +12,7 @@ void bind_values(nb::module_& module);
 void bind_reductions(nb::module_& module);
 void bind_stores(nb::module_& module);
 void bind_work(nb::module_& module);
+void bind_call_group(nb::module_& module);
 void bind_communicator(nb::module_& module);
 void bind_mesh(nb::module_& module);
 void bind_collectives(Class& communicator);

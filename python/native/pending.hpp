@@ -85,6 +85,8 @@ class Pending {
   ~Pending();
 
   nb::object wait(std::optional<double> timeout);
+  /// The array that its result will be; None for what only came.
+  nb::object value_before_its_end() const { return outcome_.value; }
   bool done();
   nb::object exception();
   /// Has `tell` called with the error or None; it keeps the arrays until then.

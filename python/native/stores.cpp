@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "module.hpp"
+#include "own_store.hpp"
 #include "waiting.hpp"
 
 namespace ccoll::python {
@@ -74,8 +75,82 @@ void bind_stores(nb::module_& module) {
                        [=](Store& store, auto limit) { return store.remove(key, limit); });
           },
           "key"_a, "timeout"_a = kDefault, "Deletes key; False where there was none.")
+      .def(
+          "wait",
+          [](const Shared& self, const std::vector<std::string>& keys, double timeout) {
+            ask(self, timeout, [=](Store& store, auto limit) {
+              store.wait(keys, limit);
+              return true;
+            });
+          },
+          "keys"_a, "timeout"_a = kDefault, "Waits until all keys exist.")
+      .def(
+          "compare_set",
+          [](const Shared& self, const std::string& key, const std::optional<nb::bytes>& expected,
+             const nb::bytes& desired, double timeout) {
+            std::optional<std::string> before;
+            if (expected) before = view_of(*expected);
+            return ask(self, timeout,
+                       [=, desired = std::string(view_of(desired))](Store& store, auto limit) {
+                         return store.compare_set(key, before, desired, limit);
+                       });
+          },
+          "key"_a, "expected"_a.none(), "desired"_a, "timeout"_a = kDefault,
+          "Sets key to desired if its value is expected, or None and it does not exist. Returns "
+          "whether it did.")
+      .def(
+          "append",
+          [](const Shared& self, const std::string& key, const nb::bytes& value, double timeout) {
+            return ask(self, timeout,
+                       [=, value = std::string(view_of(value))](Store& store, auto limit) {
+                         return store.append(key, value, limit);
+                       });
+          },
+          "key"_a, "value"_a, "timeout"_a = kDefault,
+          "Appends to the value under key; returns its new length.")
+      .def(
+          "multi_get",
+          [](const Shared& self, const std::vector<std::string>& keys, double timeout) {
+            nb::list values;
+            for (const auto& value : ask(self, timeout, [=](Store&store, auto limit) {
+                   return store.multi_get(keys, limit);
+                 }))
+              values.append(bytes_of(value));
+            return values;
+          },
+          "keys"_a, "timeout"_a = kDefault, "Waits until all keys exist; returns their values.")
+      .def(
+          "multi_set",
+          [](const Shared& self, const nb::dict& values, double timeout) {
+            std::vector<std::pair<std::string, std::string>> pairs;
+            for (const auto& [key, value] : values)
+              pairs.emplace_back(nb::cast<std::string>(key),
+                                 std::string(view_of(nb::cast<nb::bytes>(value))));
+            ask(self, timeout, [=](Store& store, auto limit) {
+              store.multi_set(pairs, limit);
+              return true;
+            });
+          },
+          "values"_a, "timeout"_a = kDefault, "Sets all keys of a dict at once.")
+      .def(
+          "list",
+          [](const Shared& self, const std::string& prefix, double timeout) {
+            return ask(self, timeout,
+                       [=](Store& store, auto limit) { return store.list(prefix, limit); });
+          },
+          "prefix"_a, "timeout"_a = kDefault, "All keys that begin with prefix, sorted.")
+      .def(
+          "barrier",
+          [](const Shared& self, const std::string& key, std::size_t count, double timeout) {
+            ask(self, timeout, [=](Store& store, auto limit) {
+              store.barrier(key, count, limit);
+              return true;
+            });
+          },
+          "key"_a, "count"_a, "timeout"_a = kDefault, "Waits until count callers wait at key.")
       .def_prop_ro(
           "address", [](const Shared& self) { return self->address(); }, "'host:port', or empty.");
+  module.def("own_store", &own_store, "store"_a);
   module.def("inproc_store", &make_inproc_store,
              "A store for ranks that are threads of this process.");
   module.def("file_store", &make_file_store, "path"_a,

@@ -151,6 +151,23 @@ def test_blocks_of_different_sizes():
     ranks(3, uneven)
 
 
+def splits_on_one_rank(rank, size):
+    """Rank 0 keeps more rows than it sends; the others' rows are even, and they give no splits."""
+    own = 5 if rank == 0 else 2
+    splits = [own if peer == rank else 2 for peer in range(size)]
+    rows = torch.cat([torch.full((count, 3), 10.0 * rank + peer) for peer, count in enumerate(splits)])
+    out = torch.zeros(sum(splits), 3)
+    for is_async in (False, True):
+        out.zero_()
+        over(dist.all_to_all_single, is_async, out, rows, *([splits, splits] if rank == 0 else [None, None]))
+        expected = [torch.full((count, 3), 10.0 * peer + rank) for peer, count in enumerate(splits)]
+        same(out, torch.cat(expected))
+
+
+def test_splits_on_one_rank_only():
+    ranks(3, splits_on_one_rank)
+
+
 def layouts(rank, size):
     base = torch.arange(6.0).reshape(2, 3)
     for make in (lambda t: t.clone(), lambda t: t.t().contiguous().t(), lambda t: torch.zeros(2, 6)[:, ::2].copy_(t)):

@@ -2,7 +2,7 @@
 """PyTorch's own DistributedTest, from torch's wheel, over ccoll. Run by pytest.
 
 GATE: the backend whose tests are run, gloo or mpi (default gloo). WORLD_SIZE: how many ranks (default 3).
-RUN: the backend that they run over (default ccoll).
+RUN: the backend that they run over (default ccoll). With CCOLL_TORCH_AS=gloo, RUN=gloo is ccoll by that name.
 """
 
 import os
@@ -34,6 +34,9 @@ if RUN != GATE:
     os.environ["BACKEND"] = distributed_test.BACKEND = RUN
     for each in ("gpu", "ddp", "subgroup"):
         distributed_test.DistTestCases.backend_feature[each].add(RUN)
+if os.environ.get("CCOLL_TORCH_AS"):
+    made = dist.Backend._plugins[os.environ["CCOLL_TORCH_AS"].upper()].creator_fn
+    assert made.__module__.startswith("ccoll."), f"{made} serves the name"
 
 
 class TestDistributed(TestDistBackend, DistributedTest._DistTestBase):

@@ -28,9 +28,13 @@ def over_ccoll(group: Group, call: Callable[[ccoll.Communicator, float | None], 
     """call(communicator, timeout) of a group that is ccoll's; its errors are the library's."""
     if not has_torch():
         return call(library().communicator(group), None)
+    import torch
+
     from ccoll.torch._work import as_torchs
 
-    core = (get_default_group() if group is None else group).core
+    own = get_default_group() if group is None else group
+    # What torch itself has made around a backend of ours, by split_group or shrink_group.
+    core = own.core if hasattr(own, "core") else own._get_backend(torch.device("cpu")).core
     try:
         return call(core.communicator(), core.limit(None, None))
     except ccoll.Error as error:

@@ -250,7 +250,7 @@ class Calls:
         (flat, finish), read = target(call, out), source(call, tensor)
         if not splits and not out_splits:
             sizes_fit(call, out, tensor.numel(), "as many as the input's")
-            return self.core.begin([out], lambda on: [on.all_to_all_async(read, flat, timeout=limit)], finish)
+        # Also where all blocks are equal: other ranks may have given splits.
         return self.core.begin(
             [out],
             lambda on: [on.all_to_all_v_async(read, flat, counts=counts, out_counts=out_counts, timeout=limit)],

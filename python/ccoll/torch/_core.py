@@ -26,21 +26,37 @@ class Core:
     """The communicator is made in a thread, as ranks may make their groups in different orders; the first
     call waits for it. Threads may call at once; their calls begin in one order."""
 
-    def __init__(self, store: c10d.Store, rank: int, size: int, name: str, timeout: timedelta) -> None:
+    def __init__(
+        self,
+        store: c10d.Store,
+        rank: int,
+        size: int,
+        name: str,
+        timeout: timedelta,
+        made: ccoll.Communicator | None = None,
+        identity: str = "",
+    ) -> None:
+        """made, identity: of a group that is there already; else it is made."""
         self.store, self.rank, self.size, self.name = store, rank, size, name
         self.timeout = timeout
         self.sequence = 0
         self.monitored = 0
+        self.shrinks = 0
+        self.before_first: Callable[[], None] | None = None  # called before the first call begins
         self.timing = False
         self.order = threading.Lock()  # held while a call begins
         self.batch: Batch | None = None
-        self.identity = ""  # of this group alone, also where another had its name before
+        self.identity = identity  # of this group alone, also where another had its name before
         self._state = threading.Lock()  # of what follows; never held for long
-        self._made: ccoll.Communicator | None = None
+        self._made = made
         self._failure: BaseException | None = None
         self._closed = False
         self._identified = threading.Event()
         self._over = threading.Event()
+        if made is not None:
+            self._identified.set()
+            self._over.set()
+            return
         threading.Thread(target=self._make, name=f"ccoll group {name}", daemon=True).start()
 
     def _make(self) -> None:
@@ -105,6 +121,37 @@ class Core:
             raise RuntimeError(f"ccoll: the process group {self.name!r} is closed")
         return self._made
 
+    def error_kind(self) -> str | None:
+        """Why no call can succeed any more; None where one can, and where the group was closed."""
+        made, failure = self._made, self._failure
+        if failure is not None:
+            return failure.kind if isinstance(failure, ccoll.Error) else "internal"
+        try:
+            return made.error_kind if made is not None else None
+        except ccoll.Aborted:  # closed meanwhile
+            return None
+
+    def shrunk(self, excluded: list[int], abort: bool, timeout: timedelta) -> Core:
+        """A group of the ranks but those, which must be all that are left. abort: ends what is under way."""
+        parent = self.communicator()
+        self.shrinks += 1
+        name = f"{self.name}/shrunk{self.shrinks}"
+        try:
+            if abort:
+                parent.abort("shrink_group")
+            made = parent.shrink(excluded, name=f"torch group {name}", timeout=timeout.total_seconds())
+        except ccoll.Error as error:
+            raise as_torchs(error)
+        expected = [rank for rank in range(self.size) if rank not in excluded]
+        if made.size != len(expected):
+            missing = [rank for rank in expected if parent.rank_in(made, rank) is None]
+            made.leave()
+            raise RuntimeError(
+                f"ccoll: shrink_group: ranks {missing} are gone, too: exclude {sorted([*excluded, *missing])}"
+            )
+        identity = f"{self.identity}-{self.shrinks}"
+        return Core(self.store, made.rank, made.size, name, timeout, made, identity)
+
     def limit(self, opts: Any, timeout: timedelta | None) -> float:
         """The time limit of a call, in seconds; some forms of calls have it in place of options."""
         asked = timeout
@@ -124,6 +171,9 @@ class Core:
     ) -> Work:
         """Begins the operations that calls(communicator) returns the Works of."""
         communicator = self.communicator()
+        if self.before_first is not None:
+            prepare, self.before_first = self.before_first, None
+            prepare()
         begun = time.perf_counter() if self.timing else None
         with self.order:
             try:

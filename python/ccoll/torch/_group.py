@@ -15,14 +15,38 @@ from ._core import Core
 
 NAME = "ccoll"
 _CUSTOM = c10d.ProcessGroup.BackendType.CUSTOM
+_RECONFIGURE = (
+    "a group cannot be given other ranks; shrink_group makes one of the ranks that are left, and "
+    "destroy_process_group with init_process_group makes one of any ranks"
+)
 # C++ alone holds them while they are in use; their Python halves must live as long.
 _alive: dict[int, Any] = {}
+
+
+_ERRORS = {"timed_out": c10d.ErrorType.TIMEOUT, "peer_lost": c10d.ErrorType.REMOTE_ERROR}
 
 
 class _Ends:
     """What either of the two ends in."""
 
     core: Core
+
+    def get_error(self) -> Any:
+        kind = self.core.error_kind()
+        return c10d.ErrorType.SUCCESS if kind is None else _ERRORS.get(kind, c10d.ErrorType.COMM_ERROR)
+
+    # What ccoll does not have is refused with what to do instead.
+
+    def new_window(self, tensor: Any = None) -> Any:
+        raise NotImplementedError(
+            "ccoll: new_window: there are no windows with put and signal; use isend and irecv, or batch_isend_irecv"
+        )
+
+    def get_reconfigure_handle(self) -> str:
+        raise NotImplementedError(f"ccoll: get_reconfigure_handle: {_RECONFIGURE}")
+
+    def reconfigure(self, opts: Any) -> Any:
+        raise NotImplementedError(f"ccoll: reconfigure: {_RECONFIGURE}")
 
     def rank(self) -> int:
         return self.core.rank
@@ -50,7 +74,7 @@ class Backend(_Ends, Calls, c10d.Backend):
 
     supports_coalescing = True
     supports_splitting = True
-    supports_shrinking = False
+    supports_shrinking = True
     supports_window = False
     supports_reconfigure = False
     supports_abort_hooks = False
@@ -72,8 +96,12 @@ class Backend(_Ends, Calls, c10d.Backend):
         name = getattr(opts, "group_name", "") or f"{self.core.name}/split"
         return Backend(Core(store, list(ranks).index(self.core.rank), len(ranks), name, timeout))
 
-    def get_error(self) -> Any:
-        return c10d.ErrorType.SUCCESS
+    def shrink(self, ranks_to_exclude: Sequence[int], shrink_flags: int = 0, opts_override: Any = None) -> Backend:
+        """Over the ranks that are not excluded, which all call it; also where this group is broken."""
+        timeout = getattr(opts_override, "_timeout", None) or self.core.timeout
+        made = Backend(self.core.shrunk(list(ranks_to_exclude), bool(shrink_flags), timeout))
+        made.core.before_first = lambda: _register_as_custom(made)
+        return made
 
     def eager_connect_single_device(self, device: Any = None) -> None:
         self.core.communicator()
@@ -85,6 +113,16 @@ class Backend(_Ends, Calls, c10d.Backend):
     def abort(self) -> None:
         super().abort()
         _alive.pop(id(self), None)
+
+
+def _register_as_custom(backend: Backend) -> None:
+    """torch's shrink_group registers every backend for the CPU as gloo, and DDP's logger then reads it as gloo's
+    own, past its end. DDP makes a call before that, so what is mended before the first call is mended in time."""
+    cpu = torch.device("cpu")
+    for group in list(torch.distributed.distributed_c10d._world.pg_map):
+        if isinstance(group, c10d.ProcessGroup) and cpu in group._device_types and group._get_backend(cpu) is backend:
+            group._register_backend(cpu, _CUSTOM, backend)
+            group._set_default_backend(_CUSTOM)
 
 
 class Group(_Ends, Calls, c10d.ProcessGroup):

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch's groups and calls over ccoll leave nothing. LEAKS_CALLS, LEAKS_GROUPS: how many (tools/torch-matrix)."""
+
+import gc
+import os
+
+from torch_support import dist, ranks, torch
+
+CALLS = int(os.environ.get("LEAKS_CALLS", "6000"))
+GROUPS = int(os.environ.get("LEAKS_GROUPS", "60"))
+# Each turn makes 6 calls.
+TURN = 6
+
+
+def resources():
+    gc.collect()
+    with open("/proc/self/status", encoding="ascii") as file:
+        status = dict(line.split(":", 1) for line in file)
+    return {
+        "memory": int(status["VmRSS"].split()[0]),  # KiB
+        "threads": int(status["Threads"]),
+        "descriptors": len(os.listdir("/proc/self/fd")),
+    }
+
+
+def grown(before, after, most):
+    assert after["threads"] <= before["threads"] and after["descriptors"] <= before["descriptors"], (before, after)
+    assert after["memory"] < before["memory"] + (most << 10), (before, after)
+
+
+def several(count, rank, size):
+    x, into = torch.ones(16), torch.ones(16 * size)
+    for _ in range(count):
+        dist.all_reduce(x)
+        dist.all_reduce(x, async_op=True).wait()
+        dist.all_reduce(x, async_op=True).get_future().wait()
+        dist.all_reduce(torch.ones(1000), async_op=True)  # dropped
+        dist.all_gather_into_tensor(into, x)
+        try:
+            dist.all_to_all_single(x, torch.ones(3))
+        except ValueError:
+            pass
+        x.fill_(1)
+    dist.barrier()
+
+
+def calls(rank, size):
+    several(200, rank, size)
+    before = resources()
+    several(CALLS // TURN, rank, size)
+    grown(before, resources(), 8)
+
+
+def test_calls_keep_nothing():
+    ranks(2, calls, limit=900)
+
+
+def groups_come_and_go(count):
+    for _ in range(count):
+        group = dist.new_group([0, 1])
+        dist.all_reduce(torch.ones(4), group=group)
+        dist.destroy_process_group(group)
+
+
+def groups(rank, size):
+    groups_come_and_go(20)
+    before = resources()
+    groups_come_and_go(GROUPS)
+    grown(before, resources(), 16)
+
+
+def test_groups_keep_nothing():
+    ranks(2, groups, limit=900)

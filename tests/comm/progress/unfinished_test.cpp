@@ -14,15 +14,15 @@ using testing::expect;
 namespace {
 
 /// More than one, so that calls are repeated, too.
-constexpr int kCalls = 4;
+constexpr int kUnfinishedCalls = 4;
 
 }  // namespace
 
 TEST_CASE("unfinished: a call that others have not made returns, and its Work ends it", "[comm]") {
-  std::array<std::latch, kCalls> handed_back{std::latch(1), std::latch(1), std::latch(1),
-                                             std::latch(1)};
+  std::array<std::latch, kUnfinishedCalls> handed_back{std::latch(1), std::latch(1), std::latch(1),
+                                                       std::latch(1)};
   const auto errors = testing::run_ranks(2, {}, [&](Communicator& world) {
-    for (int call = 0; call < kCalls; call++) {
+    for (int call = 0; call < kUnfinishedCalls; call++) {
       std::vector<int> data(3, world.rank() + call);
       if (world.rank() == 1) {
         handed_back[static_cast<std::size_t>(call)].wait();

@@ -6,7 +6,7 @@ Unpickling runs what the sender says: only talk to ranks that you trust, or give
 
 from __future__ import annotations
 
-from ccoll import _native
+from ccoll import _native  # type: ignore[attr-defined]
 
 TYPE_CHECKING = False  # as in _arrays
 if TYPE_CHECKING:

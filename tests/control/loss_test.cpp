@@ -274,7 +274,7 @@ TEST_CASE("a killed process is named to all survivors also after most have left"
   ranks[victim].die();
   for (const std::uint32_t rank : staying) {
     CAPTURE(rank, victim);
-    // A goodbye may be lost with those who were to pass it on (docs/architecture.md).
+    // A goodbye may be lost with those who were to pass it on (docs/design/failures.md).
     std::size_t goodbyes = 0;
     std::string line = ranks[rank].line();
     for (; line.starts_with("left "); line = ranks[rank].line()) ++goodbyes;

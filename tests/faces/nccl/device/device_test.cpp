@@ -77,9 +77,13 @@ class Job {
   bool holds(float value) {
     finish();
     std::vector<float> values(kCount);
-    for (auto* const output : outputs) {
-      ok(cudaMemcpy(values.data(), output, kCount * sizeof(float), cudaMemcpyDeviceToHost));
-      if (values != std::vector<float>(kCount, value)) return false;
+    for (std::size_t i = 0; i < outputs.size(); i++) {
+      ok(cudaMemcpy(values.data(), outputs[i], kCount * sizeof(float), cudaMemcpyDeviceToHost));
+      const auto wrong = std::ranges::find_if(values, [&](float each) { return each != value; });
+      if (wrong == values.end()) continue;
+      UNSCOPED_INFO("element " << wrong - values.begin() << " of rank " << i << " is " << *wrong
+                               << ", not " << value);
+      return false;
     }
     return true;
   }
@@ -274,10 +278,11 @@ class Factors {
       job.use_device_of(i);
       void* place = nullptr;
       ok(cudaMalloc(&place, sizeof(float)));
-      ok(cudaMemset(place, 0, sizeof(float)));
       places_.push_back(static_cast<float*>(place));
     }
     job.use_device_of(0);
+    // Is there when it returns, as what cudaMemset writes need not be.
+    write(0);
   }
   Factors(const Factors&) = delete;
   Factors& operator=(const Factors&) = delete;

@@ -80,6 +80,15 @@ std::uint32_t device_number(int device) {
   return identity ? static_cast<std::uint32_t>(mix_text(*identity)) | 1U : 0;
 }
 
+/// The address, with the rank's GPU and what collectives may use of it.
+static PeerAddress with_device(PeerAddress address, const DeviceOptions& device) {
+  address.device = device_number(device.ordinal);
+  address.device_blocks =
+      static_cast<std::uint16_t>(std::min<std::size_t>(device.blocks, kMostDeviceBlocks));
+  address.device_copies = static_cast<std::uint8_t>(device.copies);
+  return address;
+}
+
 static Status check_heartbeat(std::chrono::milliseconds limit) {
   constexpr std::chrono::milliseconds kLeast{100};
   if (limit.count() == 0 || (limit >= kLeast && limit <= kMaxHeartbeat)) return {};
@@ -139,10 +148,7 @@ Result<std::shared_ptr<Member>> Member::join_as(PeerAddress address, Store& stor
     if (const auto tuning = load_tuning(); !tuning.empty()) told = to_text(tuning);
   address.agreement = *agreement;
   if (size > 1) member->residence_.emplace(address);
-  address.device = device_number(options.device.ordinal);
-  address.device_blocks =
-      static_cast<std::uint16_t>(std::min<std::size_t>(options.device.blocks, kMostDeviceBlocks));
-  address.device_copies = static_cast<std::uint8_t>(options.device.copies);
+  address = with_device(address, options.device);
   const auto fabrics = usable_fabrics();
   if (!fabrics) return tl::unexpected(fabrics.error());
   address.fabrics = *fabrics;

@@ -22,7 +22,7 @@ namespace ccoll {
 std::optional<DeviceWay> parse_device_way(std::string_view name);
 std::optional<DeviceCopies> parse_device_copies(std::string_view name);
 
-/// What GPUs give to a collective that they make.
+/// The part of a GPU that its collectives may use.
 struct DeviceShare {
   std::uint32_t blocks = 0;  ///< at most; 0: as many as a GPU runs at once
   DeviceCopies copies = DeviceCopies::by_size;

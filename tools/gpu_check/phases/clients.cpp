@@ -108,7 +108,7 @@ int run_script(const PhaseContext& context, const std::string& script, const std
       status_within(start_program({python, "-B", beside(script), beside(kLibrary), "--limit",
                                    std::to_string(std::max<std::int64_t>(1, limit.count() - 5))}),
                     limit + seconds(5));
-  // What is lacking it has said.
+  // It has said what is lacking.
   if (status == kIncomplete) return kIncomplete;
   Findings findings(context);
   {

@@ -142,7 +142,7 @@ def main() -> int:
     arguments.add_argument("library")
     arguments.add_argument("--limit", type=float, default=30)
     arguments.add_argument("--on-host", action="store_true")
-    # Of one of the ranks:
+    # For one of the ranks alone:
     arguments.add_argument("--rank", type=int)
     arguments.add_argument("--file", type=pathlib.Path)
     given = arguments.parse_args()

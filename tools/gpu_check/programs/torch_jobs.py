@@ -263,7 +263,7 @@ def main() -> int:
     arguments.add_argument("--ranks", type=int, default=4)
     arguments.add_argument("--limit", type=float, default=100)
     arguments.add_argument("--on-host", action="store_true")
-    # Of one of the ranks:
+    # For one of the ranks alone:
     arguments.add_argument("--rank", type=int)
     arguments.add_argument("--part")
     arguments.add_argument("--store")

@@ -44,7 +44,7 @@ class Pool {
     for (const auto& [data, kind] : all_) cudaFree(data);
   }
 
-  /// Of the calling thread's current device.
+  /// On the calling thread's current device.
   void* take(std::size_t bytes) {
     Kind kind{0, std::bit_ceil(bytes)};
     check(cudaGetDevice(&kind.first), "cudaGetDevice");

@@ -35,7 +35,7 @@ void ok(cudaError_t error) {
   if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
 }
 
-/// What the two processes have in common.
+/// Memory that the two processes have in common.
 struct Shared {
   ncclUniqueId id;
   std::atomic<bool> has_id{false};
@@ -134,8 +134,8 @@ TEST_CASE("nccl devices: memory that another process has open is deregistered wi
     const Stopped stopped(other);
     REQUIRE(stopped.is());
     REQUIRE(shared.opened > 0);
-    // Of two threads that deregister the same at once one waits, and the other is told at once that
-    // there is no such thing any more.
+    // Two threads deregister the same at once: one waits, and the other is told at once that there
+    // is no such thing any more.
     std::atomic<int> waited{0}, refused{0}, others_made{0}, made_meanwhile{0};
     const auto deregister = [&] {
       const auto code = ncclCommDeregister(member.comm, member.handle);

@@ -119,6 +119,61 @@ Torch* torch() {
   return known;
 }
 
+/// The head of numpy's array object, which extensions are compiled with: its layout stays. Reading
+/// it costs a tenth of asking for a buffer, which is most of what a small call costs.
+struct NumpyArray {
+  PyObject head;
+  void* data;
+  int dimensions;
+  Py_ssize_t* shape;
+  Py_ssize_t* strides;
+  PyObject* base;
+  PyObject* dtype;
+  int flags;
+
+  static constexpr int kCOrder = 0x1, kAligned = 0x100, kWritable = 0x400;
+};
+
+/// numpy.ndarray, and what elements its types are, once buffers of it have shown them and that its
+/// head has that layout. Guarded by the GIL.
+struct Numpy {
+  PyTypeObject* array = nullptr;
+  std::vector<std::pair<PyObject*, Element>> types;
+
+  const Element* element_of(PyObject* dtype) const {
+    for (const auto& [known, element] : types)
+      if (known == dtype) return &element;
+    return nullptr;
+  }
+};
+
+Numpy& numpy() {
+  static Numpy known;
+  return known;
+}
+
+/// Programs that make types of their own, time units for example, may make any number.
+constexpr std::size_t kMostTypes = 16;
+
+void learn(PyObject* object, const Py_buffer& view, Element element) {
+  auto& known = numpy();
+  if (known.array == nullptr) {
+    auto* const modules = PySys_GetObject("modules");
+    auto* const module = modules ? PyDict_GetItemString(modules, "numpy") : nullptr;
+    if (module == nullptr) return;
+    const auto type = nb::getattr(nb::handle(module), "ndarray", nb::none());
+    if (!PyType_Check(type.ptr())) return;  // numpy is being imported just now
+    known.array = reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr());
+  }
+  if (Py_TYPE(object) != known.array || known.types.size() >= kMostTypes) return;
+  const auto& array = *reinterpret_cast<const NumpyArray*>(object);
+  const nb::object dtype = nb::getattr(nb::handle(object), "dtype");
+  const bool fits = array.data == view.buf && array.dimensions == view.ndim &&
+                    array.dtype == dtype.ptr() && known.element_of(dtype.ptr()) == nullptr &&
+                    ((array.flags & NumpyArray::kWritable) == 0) == (view.readonly != 0);
+  if (fits) known.types.emplace_back(dtype.inc_ref().ptr(), element);
+}
+
 }  // namespace
 
 /// One object that is to become a block, with what its errors say.
@@ -167,10 +222,31 @@ bool is_list(nb::handle object) {
 Held::Held(nb::handle object, Access access, const char* call, const char* argument)
     : object_(object.ptr()) {
   const Request request{object, access, call, argument};
-  if (take_buffer(request) || take_torch(request) || take_interface(request) ||
-      take_dlpack(request))
+  if (take_numpy(request) || take_buffer(request) || take_torch(request) ||
+      take_interface(request) || take_dlpack(request))
     return;
   request.wrong_type("an array: of numpy or torch, or anything with DLPack or the buffer protocol");
+}
+
+bool Held::take_numpy(const Request& request) {
+  auto* const object = request.object.ptr();
+  const auto& known = numpy();
+  if (known.array == nullptr || Py_TYPE(object) != known.array) return false;
+  const auto& array = *reinterpret_cast<const NumpyArray*>(object);
+  const auto* const element = known.element_of(array.dtype);
+  constexpr int kPlain = NumpyArray::kCOrder | NumpyArray::kAligned;
+  const bool is_plain = (array.flags & kPlain) == kPlain;
+  is_writable_ = (array.flags & NumpyArray::kWritable) != 0;
+  // What is wrong with it, the buffer tells.
+  if (element == nullptr || !is_plain || (request.access == Access::write && !is_writable_))
+    return false;
+  owner_ = nb::borrow(request.object);
+  data_ = array.data;
+  type_ = element->type;
+  parts_ = element->parts;
+  count_ = static_cast<std::size_t>(parts_);
+  for (int i = 0; i < array.dimensions; i++) count_ *= static_cast<std::size_t>(array.shape[i]);
+  return true;
 }
 
 bool Held::take_buffer(const Request& request) {
@@ -188,6 +264,8 @@ bool Held::take_buffer(const Request& request) {
     type_ = element.type;
     parts_ = element.parts;
     count_ = static_cast<std::size_t>(view_.len) / size_of(type_);
+    is_writable_ = view_.readonly == 0;
+    learn(request.object.ptr(), view_, element);
   } catch (...) {
     release();
     throw;
@@ -215,6 +293,7 @@ bool Held::take_torch(const Request& request) {
   type_ = static_cast<DataType>(number % 100);
   count_ = nb::cast<std::size_t>(tensor.attr("numel")()) * parts_;
   data_ = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(tensor.attr("data_ptr")()));
+  is_writable_ = true;
   owner_ = tensor;
   return true;
 }
@@ -230,6 +309,7 @@ bool Held::take_interface(const Request& request) {
   count_ = nb::cast<std::size_t>(request.object.attr("size"));
   data_ = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(data[0]));
   type_ = element.type;
+  is_writable_ = !nb::cast<bool>(data[1]);
   owner_ = nb::borrow(request.object);
   return true;
 }
@@ -272,6 +352,7 @@ Held::Held(Held&& other) noexcept
       exported_(std::move(other.exported_)),
       view_(other.view_),
       has_view_(std::exchange(other.has_view_, false)),
+      is_writable_(other.is_writable_),
       data_(other.data_),
       count_(other.count_),
       type_(other.type_),
@@ -285,6 +366,7 @@ Held& Held::operator=(Held&& other) noexcept {
   exported_ = std::move(other.exported_);
   view_ = other.view_;
   has_view_ = std::exchange(other.has_view_, false);
+  is_writable_ = other.is_writable_;
   data_ = other.data_;
   count_ = other.count_;
   type_ = other.type_;

@@ -44,14 +44,13 @@ class Held {
 
   Block block() const { return {data_, count_, type_}; }
   /// Whether it is known to be that object's memory, which may be written.
-  bool is_writable(nb::handle object) const {
-    return object.ptr() == object_ && (!has_view_ || view_.readonly == 0) && !exported_;
-  }
+  bool is_writable(nb::handle object) const { return object.ptr() == object_ && is_writable_; }
   /// Elements of a block that one of Python's has: 2 for complex numbers, else 1.
   int parts() const { return parts_; }
 
  private:
   struct Request;
+  bool take_numpy(const Request& request);
   bool take_buffer(const Request& request);
   bool take_torch(const Request& request);
   bool take_interface(const Request& request);
@@ -63,6 +62,7 @@ class Held {
   std::shared_ptr<void> exported_;  ///< by DLPack
   Py_buffer view_{};
   bool has_view_ = false;
+  bool is_writable_ = false;
   void* data_ = nullptr;
   std::size_t count_ = 0;
   DataType type_ = DataType::uint8;

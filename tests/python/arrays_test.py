@@ -189,3 +189,22 @@ def test_options_that_do_not_fit_are_named():
         ccoll.create(b"abc", rank=0, size=1)
     with pytest.raises(TypeError, match="expected one of them"):
         ccoll.create(b"abc", store=ccoll.inproc_store(), rank=0, size=1)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "i2", "?", "c8", "<f4"])
+def test_an_array_of_a_known_type_is_looked_at_as_closely(alone, dtype):
+    """From the second array of a type on, numpy is not asked for a buffer."""
+    for _ in range(2):
+        x = np.ones((2, 3), dtype)
+        assert alone.all_reduce(x, np.zeros((2, 3), dtype)).tolist() == x.tolist()
+        assert alone.all_gather(x).shape == (1, 2, 3)
+        assert alone.all_reduce(x[:0]).shape == (0, 3)
+        for wrong, words in ((x.T, "C order"), (x[:, ::2], "C order"), (x.astype(x.dtype.newbyteorder(">"))[:1], "")):
+            if words or x.dtype.itemsize > 1:
+                with pytest.raises((ValueError, TypeError), match=words or "byte order"):
+                    alone.all_reduce(wrong)
+        x.flags.writeable = False
+        assert alone.all_reduce(x, np.zeros((2, 3), dtype)).tolist() == x.tolist()
+        for call in (lambda: alone.all_reduce(x, x), lambda: alone.all_reduce(np.ones((2, 3), dtype), x)):
+            with pytest.raises(ValueError, match="read-only"):
+                call()

@@ -33,7 +33,7 @@ def over_ccoll(group: Group, call: Callable[[ccoll.Communicator, float | None], 
     from ccoll.torch._work import as_torchs
 
     own = get_default_group() if group is None else group
-    # What torch itself has made around a backend of ours, by split_group or shrink_group.
+    # Torch itself has made this around a backend of ours, by split_group or shrink_group.
     core = own.core if hasattr(own, "core") else own._get_backend(torch.device("cpu")).core
     try:
         return call(core.communicator(), core.limit(None, None))

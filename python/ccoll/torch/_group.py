@@ -35,7 +35,7 @@ class _Ends:
         kind = self.core.error_kind()
         return c10d.ErrorType.SUCCESS if kind is None else _ERRORS.get(kind, c10d.ErrorType.COMM_ERROR)
 
-    # What ccoll does not have is refused with what to do instead.
+    # Operations that ccoll does not have are refused, with a word on what to do instead.
 
     def new_window(self, tensor: Any = None) -> Any:
         raise NotImplementedError(

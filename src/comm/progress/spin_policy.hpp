@@ -20,7 +20,8 @@ class SpinPolicy {
     patience.spins_ = oversubscribed ? 0 : 500;
     return patience;
   }
-  /// Of one that is handed back if it is not over in some microseconds; its caller may hold a lock.
+  /// For a call that is handed back if it is not over in some microseconds. Its caller may hold a
+  /// lock.
   static SpinPolicy brief() {
     SpinPolicy patience(false);
     patience.spins_ = 100;

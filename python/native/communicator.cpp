@@ -236,8 +236,15 @@ void bind_ends(Class& communicator) {
           nb::arg().none(), nb::arg().none(), nb::arg().none());
 }
 
+/// What the plugin for torch gives: it has no Python in it, so it hands over an address.
+Comm taken_over(std::intptr_t shared) {
+  const std::unique_ptr<Shared> own(reinterpret_cast<Shared*>(shared));
+  return Comm(*own);
+}
+
 void bind_making(nb::module_& module) {
   using namespace nb::literals;
+  module.def("_take_over", &taken_over);
   module.def(
       "create",
       [](nb::handle id, std::optional<std::shared_ptr<Store>> store, int rank, int size,

@@ -37,6 +37,7 @@ constexpr std::string_view kDeviceCopies[] = {"always", "never"};
 constexpr std::string_view kFamilies[] = {"ipv4", "ipv6"};
 constexpr std::string_view kTlsModes[] = {"off", "psk", "cert"};
 constexpr std::string_view kTorchNames[] = {"gloo", "nccl"};
+constexpr std::string_view kTorchWays[] = {"c++", "python"};
 
 constexpr Values one_of(std::span<const std::string_view> words) { return {.words = words}; }
 constexpr Values some_of(std::span<const std::string_view> words) {
@@ -185,6 +186,10 @@ constexpr Variable kSettings[] = {
      "`gloo` or `nccl`: in Python, ccoll serves this backend's name of torch.distributed for CPU "
      "tensors, and programs written for it run unchanged",
      one_of(kTorchNames)},
+    {"CCOLL_TORCH_WAY", "the fastest",
+     "`c++` or `python`: in Python, the one of torch.distributed's two backends that runs; `c++` is "
+     "an error where the package has none for this torch",
+     one_of(kTorchWays)},
     {"CCOLL_LOG", "`warn`",
      "how much is said on standard error: `warn`, `info` (once: who, where, which transports and "
      "algorithms, and why), `debug`, `trace`"},

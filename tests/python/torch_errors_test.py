@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from torch_support import dist, ranks, torch
+from torch_support import dist, implementation, ranks, torch
 
 SECOND = datetime.timedelta(seconds=1)
 
@@ -29,6 +29,8 @@ def refused(rank, size):
         (lambda: dist.all_gather([torch.zeros(4)], ones), "list of 2 tensors"),
         (lambda: dist.all_reduce(torch.ones(2, device="meta")), "meta"),
     ):
+        if words == "meta" and implementation() == "c++":
+            continue  # torch answers such calls itself, before any backend in C++
         try:
             call()
         except (ValueError, RuntimeError, TypeError) as error:
@@ -157,7 +159,7 @@ def test_exit_without_destroy_neither_hangs_nor_prints(tmp_path):
 def half_a_batch(rank, size):
     out, back, sparse = torch.full((2,), float(rank)), torch.zeros(2), torch.eye(2).to_sparse()
     other = 1 - rank
-    with pytest.raises(ValueError):
+    with pytest.raises((ValueError, NotImplementedError)):  # torch's own, where the backend is in C++
         dist.batch_isend_irecv([dist.P2POp(dist.isend, out, other), dist.P2POp(dist.isend, sparse, other)])
     # Neither is in a batch that nobody ends.
     works = [dist.isend(out, other), dist.irecv(back, other)]

@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed (tools/setup torch)")
 import torch.distributed as dist  # noqa: E402
 
-import ccoll.torch  # noqa: E402, F401
+from ccoll.torch import implementation  # noqa: E402, F401
 
 
 def _child(function, rank, size, store, timeout, backend, place):

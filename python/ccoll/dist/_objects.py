@@ -28,15 +28,12 @@ def over_ccoll(group: Group, call: Callable[[ccoll.Communicator, float | None], 
     """call(communicator, timeout) of a group that is ccoll's; its errors are the library's."""
     if not has_torch():
         return call(library().communicator(group), None)
-    import torch
-
+    from ccoll.torch._way import communicator_of
     from ccoll.torch._work import as_torchs
 
-    own = get_default_group() if group is None else group
-    # Torch itself has made this around a backend of ours, by split_group or shrink_group.
-    core = own.core if hasattr(own, "core") else own._get_backend(torch.device("cpu")).core
+    communicator, limit = communicator_of(get_default_group() if group is None else group)
     try:
-        return call(core.communicator(), core.limit(None, None))
+        return call(communicator, limit)
     except ccoll.Error as error:
         raise as_torchs(error) from None
 

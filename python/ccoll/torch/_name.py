@@ -36,7 +36,7 @@ def take_over() -> None:
 
 
 def _create(options: Any, more: Any = None) -> Group:
-    from ._group import create
+    from ._way import create
 
     global _has_told
     # The first group of a process is the job's: its rank 0 tells for all.

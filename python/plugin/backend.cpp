@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backend.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+namespace ccoll::plugin {
+namespace {
+
+using c10d::OpType;
+
+std::string times(int size, const char* whose) { return std::to_string(size) + " times " + whose; }
+
+}  // namespace
+
+Backend::Backend(std::shared_ptr<Group> group)
+    : c10d::Backend(group->membership().rank, group->membership().size), group_(std::move(group)) {}
+
+Backend::~Backend() { group_->close(); }
+
+c10::intrusive_ptr<c10d::Backend::Options> Backend::getBackendOptions() {
+  auto options = c10::make_intrusive<Options>(kName, group_->timeout());
+  options->group_name = group_->membership().name;
+  return options;
+}
+
+c10::intrusive_ptr<c10d::Backend> Backend::split(const StorePointer& store,
+                                                 const std::vector<int>& ranks,
+                                                 const c10::intrusive_ptr<Options>& options) {
+  const auto own = std::find(ranks.begin(), ranks.end(), rank_);
+  if (own == ranks.end()) return nullptr;
+  auto of = group_->membership();
+  of.store = store;
+  of.rank = static_cast<int>(own - ranks.begin());
+  of.size = static_cast<int>(ranks.size());
+  of.timeout = options ? options->timeout : group_->timeout();
+  of.name = options && !options->group_name.empty() ? options->group_name : of.name + "/split";
+  return c10::make_intrusive<Backend>(Group::make(std::move(of)));
+}
+
+c10::intrusive_ptr<c10d::Backend> Backend::shrink(const std::vector<std::int64_t>& excluded,
+                                                  int flags,
+                                                  const c10::intrusive_ptr<Options>& options) {
+  constexpr int kAbort = 1;  // torch.distributed.SHRINK_ABORT
+  const std::vector<int> without(excluded.begin(), excluded.end());
+  const auto on = group_->communicator();
+  auto of = group_->membership();
+  of.timeout = options ? options->timeout : group_->timeout();
+  of.name += "/shrunk";
+  try {
+    if ((flags & kAbort) != 0) on->abort("the process group is shrunk");
+    auto made =
+        on->shrink_without(without, {.name = "torch group " + of.name, .timeout = of.timeout});
+    of.rank = made.rank();
+    of.size = made.size();
+    return c10::make_intrusive<Backend>(Group::make(std::move(of), std::move(made)));
+  } catch (const Error& error) {
+    throw_as_torchs(error);
+  }
+}
+
+void Backend::setGroupUid(const std::string& name) {
+  c10d::Backend::setGroupUid(name);
+  group_->rename(name);
+}
+
+c10d::ErrorType Backend::getError() {
+  const auto made = group_->made();
+  const auto kind = made ? made->error_kind() : std::nullopt;
+  if (!kind) return c10d::ErrorType::SUCCESS;
+  if (*kind == ErrorKind::timed_out) return c10d::ErrorType::TIMEOUT;
+  return *kind == ErrorKind::peer_lost ? c10d::ErrorType::REMOTE_ERROR
+                                       : c10d::ErrorType::COMM_ERROR;
+}
+
+template <typename Call>
+c10::intrusive_ptr<Work> Backend::begin(OpType type, Arguments arguments, Call&& call,
+                                        bool is_counted) {
+  auto work = group_->begin(type, std::move(arguments), std::forward<Call>(call), is_counted);
+  if (has_batch_) {
+    const std::lock_guard lock(batch_mutex_);
+    if (batch_ && batch_->thread == std::this_thread::get_id()) batch_->works.push_back(work);
+  }
+  return work;
+}
+
+// Reductions
+
+WorkPointer Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) {
+  Arguments arguments("ccoll:all_reduce");
+  const auto& tensor = only(arguments.call(), tensors);
+  if (tensor.is_sparse()) return allreduce_sparse(tensors, options);
+  const auto block = arguments.both(tensor);
+  const auto op = reduction_of(arguments.call(), options.reduceOp, tensor.scalar_type());
+  return begin(OpType::ALLREDUCE, std::move(arguments), [&](Communicator& on, Operations& begun) {
+    begun.push_back(on.all_reduce_async(block, op, limited(options.timeout)));
+  });
+}
+
+WorkPointer Backend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
+  Arguments arguments("ccoll:all_reduce");
+  all_reduce_sparse(*group_, only(arguments.call(), tensors), options);
+  arguments.add_output(tensors.front());
+  return begin(OpType::_ALLREDUCE_SPARSE, std::move(arguments), [](Communicator&, Operations&) {});
+}
+
+WorkPointer Backend::allreduce_coalesced(Tensors& tensors,
+                                         const c10d::AllreduceCoalescedOptions& options) {
+  Arguments arguments("ccoll:all_reduce_coalesced");
+  struct OfType {
+    at::ScalarType type;
+    Reduction op;
+    std::vector<BufferPair> pairs;
+  };
+  std::vector<OfType> types;  // one call for each
+  for (const auto& tensor : tensors) {
+    const auto type = tensor.scalar_type();
+    auto found = std::find_if(types.begin(), types.end(),
+                              [type](const OfType& each) { return each.type == type; });
+    if (found == types.end()) {
+      const auto op = reduction_of(arguments.call(), options.reduceOp, type);
+      found = types.insert(found, OfType{type, op, {}});
+    }
+    found->pairs.emplace_back(arguments.both(tensor));
+  }
+  return begin(
+      OpType::ALLREDUCE_COALESCED, std::move(arguments), [&](Communicator& on, Operations& begun) {
+        for (const auto& each : types)
+          begun.push_back(on.all_reduce_async(each.pairs, each.op, limited(options.timeout)));
+      });
+}
+
+WorkPointer Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
+  Arguments arguments("ccoll:reduce");
+  const auto& tensor = only(arguments.call(), tensors);
+  const auto op = reduction_of(arguments.call(), options.reduceOp, tensor.scalar_type());
+  Block output;
+  ConstBlock input;
+  if (is_root(options.rootRank)) {
+    input = output = arguments.both(tensor);
+  } else {
+    input = arguments.read(tensor);
+    arguments.add_output(tensor);
+  }
+  return begin(OpType::REDUCE, std::move(arguments), [&](Communicator& on, Operations& begun) {
+    begun.push_back(on.reduce_async(input, output, op, static_cast<int>(options.rootRank),
+                                    limited(options.timeout)));
+  });
+}
+
+WorkPointer Backend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                                    const c10d::ReduceScatterOptions& options) {
+  Arguments arguments("ccoll:reduce_scatter");
+  const auto* const call = arguments.call();
+  const auto& output = only(call, outputs);
+  const auto& blocks = only(call, inputs);
+  check_one_for_each(call, blocks.size(), size_);
+  check_same_type(call, output, blocks);
+  const auto write = arguments.write(output);
+  const auto read = arguments.read(blocks);
+  const auto op = reduction_of(call, options.reduceOp, output.scalar_type());
+  return begin(
+      OpType::REDUCE_SCATTER, std::move(arguments), [&](Communicator& on, Operations& begun) {
+        begun.push_back(on.reduce_scatter_v_async(read, write, op, limited(options.timeout)));
+      });
+}
+
+WorkPointer Backend::_reduce_scatter_base(Tensor& output, Tensor& input,
+                                          const c10d::ReduceScatterOptions& options) {
+  Tensors outputs{output};
+  Tensors inputs{input};
+  return reduce_scatter_tensor_coalesced(outputs, inputs, options);
+}
+
+WorkPointer Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                     const c10d::ReduceScatterOptions& options) {
+  Arguments arguments("ccoll:reduce_scatter_single");
+  const auto* const call = arguments.call();
+  struct Part {
+    ConstBlock read;
+    Block write;
+    Reduction op;
+  };
+  c10::SmallVector<Part, 1> parts;
+  check_pairs(call, outputs, inputs);
+  for (std::size_t i = 0; i < outputs.size(); i++) {
+    check_size(call, inputs[i], outputs[i].numel() * size_, times(size_, "the output's"));
+    parts.push_back({arguments.read(inputs[i]), arguments.write(outputs[i]),
+                     reduction_of(call, options.reduceOp, outputs[i].scalar_type())});
+  }
+  return begin(
+      OpType::_REDUCE_SCATTER_BASE, std::move(arguments), [&](Communicator& on, Operations& begun) {
+        for (const auto& each : parts)
+          begun.push_back(
+              on.reduce_scatter_async(each.read, each.write, each.op, limited(options.timeout)));
+      });
+}
+
+// One to all, all to one, all to all
+
+WorkPointer Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
+  Arguments arguments("ccoll:broadcast");
+  const auto block = arguments.both(only(arguments.call(), tensors));
+  return begin(OpType::BROADCAST, std::move(arguments), [&](Communicator& on, Operations& begun) {
+    begun.push_back(
+        on.broadcast_async(block, static_cast<int>(options.rootRank), limited(options.timeout)));
+  });
+}
+
+WorkPointer Backend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
+                               const c10d::AllgatherOptions& options) {
+  only("all_gather", inputs);
+  return gather_lists({&only("all_gather", outputs)}, inputs, options.timeout);
+}
+
+WorkPointer Backend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
+                                         const c10d::AllgatherOptions& options) {
+  // outputs[r][i] is rank r's inputs[i].
+  check_one_for_each("all_gather_coalesced", outputs.size(), size_);
+  std::vector<Tensors> lists(inputs.size());
+  for (const auto& of_rank : outputs) {
+    if (of_rank.size() != inputs.size())
+      refuse("all_gather_coalesced", std::to_string(inputs.size()) +
+                                         " outputs are expected for each rank, as many as inputs, "
+                                         "not " +
+                                         std::to_string(of_rank.size()));
+    for (std::size_t i = 0; i < inputs.size(); i++) lists[i].push_back(of_rank[i]);
+  }
+  std::vector<const Tensors*> pointers;
+  for (const auto& each : lists) pointers.push_back(&each);
+  return gather_lists(pointers, inputs, options.timeout);
+}
+
+WorkPointer Backend::gather_lists(const std::vector<const Tensors*>& outputs, const Tensors& inputs,
+                                  std::chrono::milliseconds timeout) {
+  Arguments arguments("ccoll:all_gather");
+  std::vector<std::pair<ConstBlock, std::vector<Block>>> parts;
+  for (std::size_t i = 0; i < inputs.size(); i++) {
+    check_one_for_each(arguments.call(), outputs[i]->size(), size_);
+    check_same_type(arguments.call(), inputs[i], *outputs[i]);
+    parts.emplace_back(arguments.read(inputs[i]), arguments.write(*outputs[i]));
+  }
+  return begin(OpType::ALLGATHER, std::move(arguments), [&](Communicator& on, Operations& begun) {
+    for (const auto& [read, write] : parts)
+      begun.push_back(on.all_gather_v_async(read, write, limited(timeout)));
+  });
+}
+
+WorkPointer Backend::_allgather_base(Tensor& output, Tensor& input,
+                                     const c10d::AllgatherOptions& options) {
+  Tensors outputs{output};
+  Tensors inputs{input};
+  return allgather_into_tensor_coalesced(outputs, inputs, options);
+}
+
+WorkPointer Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                                     const c10d::AllgatherOptions& options) {
+  Arguments arguments("ccoll:all_gather_single");
+  const auto* const call = arguments.call();
+  c10::SmallVector<std::pair<ConstBlock, Block>, 1> parts;
+  check_pairs(call, outputs, inputs);
+  for (std::size_t i = 0; i < outputs.size(); i++) {
+    check_size(call, outputs[i], inputs[i].numel() * size_, times(size_, "the input's"));
+    parts.emplace_back(arguments.read(inputs[i]), arguments.write(outputs[i]));
+  }
+  return begin(OpType::_ALLGATHER_BASE, std::move(arguments),
+               [&](Communicator& on, Operations& begun) {
+                 for (const auto& [read, write] : parts)
+                   begun.push_back(on.all_gather_async(read, write, limited(options.timeout)));
+               });
+}
+
+WorkPointer Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
+                            const c10d::GatherOptions& options) {
+  Arguments arguments("ccoll:gather");
+  const auto* const call = arguments.call();
+  const auto& input = only(call, inputs);
+  const auto read = arguments.read(input);
+  std::vector<Block> write;
+  if (is_root(options.rootRank)) {
+    const auto& list = only(call, outputs);
+    check_one_for_each(call, list.size(), size_);
+    check_same_type(call, input, list);
+    write = arguments.write(list);
+  }
+  return begin(OpType::GATHER, std::move(arguments), [&](Communicator& on, Operations& begun) {
+    begun.push_back(on.gather_v_async(read, write, static_cast<int>(options.rootRank),
+                                      limited(options.timeout)));
+  });
+}
+
+WorkPointer Backend::gather_into_tensor(Tensor& output, Tensor& input,
+                                        const c10d::GatherOptions& options) {
+  Arguments arguments("ccoll:gather_single");
+  const auto* const call = arguments.call();
+  const auto read = arguments.read(input);
+  Block write;
+  if (is_root(options.rootRank)) {
+    check_same_type(call, output, input);
+    check_size(call, output, input.numel() * size_, times(size_, "the input's"));
+    write = arguments.write(output);
+  }
+  return begin(OpType::GATHER, std::move(arguments), [&](Communicator& on, Operations& begun) {
+    begun.push_back(
+        on.gather_async(read, write, static_cast<int>(options.rootRank), limited(options.timeout)));
+  });
+}
+
+WorkPointer Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
+                             const c10d::ScatterOptions& options) {
+  Arguments arguments("ccoll:scatter");
+  const auto* const call = arguments.call();
+  const auto& output = only(call, outputs);
+  std::vector<ConstBlock> read;
+  if (is_root(options.rootRank)) {
+    const auto& list = only(call, inputs);
+    check_one_for_each(call, list.size(), size_);
+    check_same_type(call, output, list);
+    read = arguments.read(list);
+  }
+  const auto write = arguments.write(output);
+  return begin(OpType::SCATTER, std::move(arguments), [&](Communicator& on, Operations& begun) {
+    begun.push_back(on.scatter_v_async(read, write, static_cast<int>(options.rootRank),
+                                       limited(options.timeout)));
+  });
+}
+
+WorkPointer Backend::alltoall_base(Tensor& output, Tensor& input,
+                                   std::vector<std::int64_t>& output_splits,
+                                   std::vector<std::int64_t>& input_splits,
+                                   const c10d::AllToAllOptions& options) {
+  Arguments arguments("ccoll:all_to_all_single");
+  const auto* const call = arguments.call();
+  if (!output.is_contiguous() || !input.is_contiguous())
+    refuse(call, "Tensors must be contiguous: input strides " + as_tuple(input.strides()) +
+                     " of shape " + as_tuple(input.sizes()) + ", output " +
+                     as_tuple(output.strides()) + " of " + as_tuple(output.sizes()));
+  check_same_type(call, output, input);
+  const auto counts = counts_of(call, input, input_splits, size_);
+  const auto output_counts = counts_of(call, output, output_splits, size_);
+  const auto write = arguments.write(output);
+  const auto read = arguments.read(input);
+  const bool is_even = input_splits.empty() && output_splits.empty();
+  if (is_even) check_size(call, output, input.numel(), "as many as the input's");
+  return begin(
+      OpType::ALLTOALL_BASE, std::move(arguments), [&](Communicator& on, Operations& begun) {
+        if (is_even) {
+          begun.push_back(on.all_to_all_async(read, write, limited(options.timeout)));
+          return;
+        }
+        begun.push_back(on.all_to_all_v_async(
+            cut(read, input, counts), cut(write, output, output_counts), limited(options.timeout)));
+      });
+}
+
+WorkPointer Backend::alltoall(Tensors& outputs, Tensors& inputs,
+                              const c10d::AllToAllOptions& options) {
+  Arguments arguments("ccoll:all_to_all");
+  const auto* const call = arguments.call();
+  check_one_for_each(call, outputs.size(), size_);
+  check_one_for_each(call, inputs.size(), size_);
+  check_same_type(call, outputs.front(), outputs);
+  check_same_type(call, outputs.front(), inputs);
+  const auto write = arguments.write(outputs);
+  const auto read = arguments.read(inputs);
+  return begin(OpType::ALLTOALL, std::move(arguments), [&](Communicator& on, Operations& begun) {
+    begun.push_back(on.all_to_all_v_async(read, write, limited(options.timeout)));
+  });
+}
+
+WorkPointer Backend::barrier(const c10d::BarrierOptions& options) {
+  return begin(OpType::BARRIER, Arguments("ccoll:barrier"),
+               [&](Communicator& on, Operations& begun) {
+                 begun.push_back(on.barrier_async(limited(options.timeout)));
+               });
+}
+
+void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
+  const bool is_unset = options.timeout == c10d::kUnsetTimeout;
+  // 0 is no default here.
+  monitored_barrier(*group_, is_unset ? group_->timeout() : options.timeout, wait_all_ranks);
+}
+
+// Messages
+
+WorkPointer Backend::send(Tensors& tensors, int to, int tag) {
+  return message(OpType::SEND, Arguments("ccoll:send"), tensors, to, tag);
+}
+
+WorkPointer Backend::recv(Tensors& tensors, int from, int tag) {
+  return message(OpType::RECV, Arguments("ccoll:recv"), tensors, from, tag);
+}
+
+WorkPointer Backend::recvAnysource(Tensors& tensors, int tag) {
+  return message(OpType::RECVANYSOURCE, Arguments("ccoll:recv"), tensors, kAnyRank, tag);
+}
+
+WorkPointer Backend::message(OpType type, Arguments arguments, const Tensors& tensors, int peer,
+                             int tag) {
+  const auto& tensor = only(arguments.call(), tensors);
+  const auto limit = limited(c10d::kUnsetTimeout);
+  if (type == OpType::SEND) {
+    const auto read = arguments.read(tensor);
+    arguments.add_output(tensor);
+    return begin(
+        type, std::move(arguments),
+        [&](Communicator& on, Operations& begun) {
+          begun.push_back(on.send_async(read, peer, tag, limit));
+        },
+        false);
+  }
+  const auto write = arguments.write(tensor);
+  return begin(
+      type, std::move(arguments),
+      [&](Communicator& on, Operations& begun) {
+        begun.push_back(on.recv_async(write, peer, tag, limit));
+      },
+      false);
+}
+
+// torch forgets a group whose startCoalescing raises: every later call would be left undone in
+// silence.
+void Backend::startCoalescing() {
+  const std::lock_guard lock(batch_mutex_);
+  batch_ = std::make_unique<Batch>();
+  has_batch_ = true;
+}
+
+WorkPointer Backend::endCoalescing() {
+  std::unique_ptr<Batch> batch;
+  {
+    const std::lock_guard lock(batch_mutex_);
+    batch.swap(batch_);
+    has_batch_ = false;
+  }
+  TORCH_CHECK(batch, "ccoll: end_coalescing: there is no batch");
+  if (batch->works.size() == 1) return batch->works.front();
+  const Origin origin{rank_, OpType::COALESCED, nullptr, group_->sequence(), {}};
+  return Work::of_all(origin, std::move(batch->works), group_->keeper());
+}
+
+}  // namespace ccoll::plugin

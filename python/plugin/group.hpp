@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What a process group of torch is made of: a communicator, its number of calls, and its time
+/// limit.
+
+#include <ATen/record_function.h>
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "work.hpp"
+
+namespace ccoll::plugin {
+
+using StorePointer = c10::intrusive_ptr<c10d::Store>;
+
+/// What a group is made from.
+struct Membership {
+  StorePointer store;
+  int rank = 0;
+  int size = 1;
+  std::string name;
+  std::string interface;  ///< as UniqueId::create takes it
+  std::chrono::milliseconds timeout{0};
+};
+
+/// The communicator is made in a thread, as ranks may make their groups in different orders; the
+/// first call waits for it. Threads may call at once; their calls begin in one order.
+class Group : public std::enable_shared_from_this<Group> {
+ public:
+  static std::shared_ptr<Group> make(Membership membership);
+  /// Of a communicator that is there.
+  static std::shared_ptr<Group> make(Membership membership, Communicator made);
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  const Membership& membership() const { return membership_; }
+
+  /// Waits until the communicator is there, or `limit` has passed; throws what went wrong.
+  bool is_made(std::chrono::milliseconds limit);
+  /// The communicator, where it is there.
+  std::shared_ptr<Communicator> made();
+  /// Waits for it.
+  std::shared_ptr<Communicator> communicator();
+  /// A text that this group has alone, also where another had its name before.
+  std::string identity();
+
+  /// Begins operations by call(communicator, operations), in one order for all threads.
+  template <typename Call>
+  c10::intrusive_ptr<Work> begin(c10d::OpType type, Arguments arguments, Call&& call,
+                                 bool is_counted = true);
+
+  std::uint64_t sequence() const { return sequence_; }
+  std::uint64_t next_monitored() { return ++monitored_; }
+  void enable_timing() { has_timing_ = true; }
+  std::chrono::milliseconds timeout() const { return timeout_.load(); }
+  void set_timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
+  /// The limit of a call, where it may be unset.
+  std::chrono::milliseconds limit(std::chrono::milliseconds asked) const {
+    return asked > std::chrono::milliseconds(0) ? asked : timeout_.load();
+  }
+  const std::shared_ptr<Keeper>& keeper() const { return keeper_; }
+
+  /// Leaves; waits 1 s at most. Again, or after abort, it does nothing.
+  void close();
+  void abort(const std::string& reason);
+  /// The open group that torch calls so; null where there is none.
+  static std::shared_ptr<Group> named(const std::string& name);
+  /// torch's name of the group, where it is another than it was made with.
+  void rename(const std::string& name);
+  /// Ends all groups of the process, before the interpreter ends.
+  static void close_all();
+
+ private:
+  explicit Group(Membership membership);
+  static std::shared_ptr<Group> registered(Membership membership);
+  void create();
+  void await_key(c10d::Store& store) const;
+  /// The communicator, which nobody has from now on.
+  std::shared_ptr<Communicator> give_up();
+  [[noreturn]] void throw_closed() const;
+
+  const Membership membership_;
+  const std::shared_ptr<Keeper> keeper_ = std::make_shared<Keeper>();
+  std::atomic<std::chrono::milliseconds> timeout_;
+  std::atomic<bool> has_timing_{false};
+  std::atomic<std::uint64_t> sequence_{0};
+  std::atomic<std::uint64_t> monitored_{0};
+  std::stop_source stop_;
+
+  std::mutex order_;                  ///< held while a call begins
+  std::mutex state_;                  ///< of the rest; never held for long
+  std::atomic<bool> is_over_{false};  ///< `create` has ended: published by made_ or failure_
+  std::atomic<bool> is_closed_{false};
+  std::atomic<bool> is_identified_{false};
+  std::shared_ptr<Communicator> made_;
+  std::exception_ptr failure_;
+  std::string identity_;
+  std::string name_;  ///< guarded by the registry
+};
+
+/// A store of torch lets one thread in at a time, also while it waits for a key.
+StorePointer own_connection(const StorePointer& store);
+/// Not every kind of store can.
+void delete_key(c10d::Store& store, const std::string& key);
+
+template <typename Call>
+c10::intrusive_ptr<Work> Group::begin(c10d::OpType type, Arguments arguments, Call&& call,
+                                      bool is_counted) {
+  const auto on = communicator();
+  keeper_->sweep();
+  Origin origin{membership_.rank, type, at::hasCallbacks() ? arguments.title() : nullptr, 0, {}};
+  if (has_timing_) origin.begun = Clock::now();
+  Operations operations;
+  {
+    const std::lock_guard lock(order_);
+    if (is_closed_) throw_closed();
+    try {
+      call(*on, operations);
+    } catch (const Error& error) {
+      throw_as_torchs(error);
+    }
+    if (is_counted) sequence_++;
+    origin.sequence = sequence_;
+  }
+  return Work::make(origin, std::move(operations), std::move(arguments), keeper_);
+}
+
+}  // namespace ccoll::plugin

@@ -75,9 +75,8 @@ c10d::ErrorType Backend::getError() {
 }
 
 template <typename Call>
-c10::intrusive_ptr<Work> Backend::begin(OpType type, Arguments arguments, Call&& call,
-                                        bool is_counted) {
-  auto work = group_->begin(type, std::move(arguments), std::forward<Call>(call), is_counted);
+c10::intrusive_ptr<Work> Backend::begin(OpType type, Mode mode, Arguments arguments, Call&& call) {
+  auto work = group_->begin(type, mode, std::move(arguments), std::forward<Call>(call));
   if (has_batch_) {
     const std::lock_guard lock(batch_mutex_);
     if (batch_ && batch_->thread == std::this_thread::get_id()) batch_->works.push_back(work);
@@ -93,16 +92,20 @@ WorkPointer Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& o
   if (tensor.is_sparse()) return allreduce_sparse(tensors, options);
   const auto block = arguments.both(tensor);
   const auto op = reduction_of(arguments.call(), options.reduceOp, tensor.scalar_type());
-  return begin(OpType::ALLREDUCE, std::move(arguments), [&](Communicator& on, Operations& begun) {
-    begun.push_back(on.all_reduce_async(block, op, limited(options.timeout)));
+  return begin(OpType::ALLREDUCE, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
+    on.either([&] { on->all_reduce(block, op, limited(options.timeout)); },
+              [&] { return on->all_reduce_async(block, op, limited(options.timeout)); });
   });
 }
 
 WorkPointer Backend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) {
   Arguments arguments("ccoll:all_reduce");
-  all_reduce_sparse(*group_, only(arguments.call(), tensors), options);
-  arguments.add_output(tensors.front());
-  return begin(OpType::_ALLREDUCE_SPARSE, std::move(arguments), [](Communicator&, Operations&) {});
+  const auto& tensor = only(arguments.call(), tensors);
+  check_sparse(arguments.call(), tensor, options.reduceOp);
+  arguments.add_output(tensor);
+  return begin(OpType::_ALLREDUCE_SPARSE, Mode::blocking, std::move(arguments), [&](Calls& on) {
+    all_reduce_sparse(on.communicator(), tensor, limited(options.timeout));
+  });
 }
 
 WorkPointer Backend::allreduce_coalesced(Tensors& tensors,
@@ -125,9 +128,11 @@ WorkPointer Backend::allreduce_coalesced(Tensors& tensors,
     found->pairs.emplace_back(arguments.both(tensor));
   }
   return begin(
-      OpType::ALLREDUCE_COALESCED, std::move(arguments), [&](Communicator& on, Operations& begun) {
+      OpType::ALLREDUCE_COALESCED, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
         for (const auto& each : types)
-          begun.push_back(on.all_reduce_async(each.pairs, each.op, limited(options.timeout)));
+          on.either(
+              [&] { on->all_reduce(each.pairs, each.op, limited(options.timeout)); },
+              [&] { return on->all_reduce_async(each.pairs, each.op, limited(options.timeout)); });
       });
 }
 
@@ -143,9 +148,16 @@ WorkPointer Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& options
     input = arguments.read(tensor);
     arguments.add_output(tensor);
   }
-  return begin(OpType::REDUCE, std::move(arguments), [&](Communicator& on, Operations& begun) {
-    begun.push_back(on.reduce_async(input, output, op, static_cast<int>(options.rootRank),
-                                    limited(options.timeout)));
+  return begin(OpType::REDUCE, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
+    on.either(
+        [&] {
+          on->reduce(input, output, op, static_cast<int>(options.rootRank),
+                     limited(options.timeout));
+        },
+        [&] {
+          return on->reduce_async(input, output, op, static_cast<int>(options.rootRank),
+                                  limited(options.timeout));
+        });
   });
 }
 
@@ -160,10 +172,10 @@ WorkPointer Backend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inpu
   const auto write = arguments.write(output);
   const auto read = arguments.read(blocks);
   const auto op = reduction_of(call, options.reduceOp, output.scalar_type());
-  return begin(
-      OpType::REDUCE_SCATTER, std::move(arguments), [&](Communicator& on, Operations& begun) {
-        begun.push_back(on.reduce_scatter_v_async(read, write, op, limited(options.timeout)));
-      });
+  return begin(OpType::REDUCE_SCATTER, mode_of(options.asyncOp), std::move(arguments),
+               [&](Calls& on) {
+                 on.add(on->reduce_scatter_v_async(read, write, op, limited(options.timeout)));
+               });
 }
 
 WorkPointer Backend::_reduce_scatter_base(Tensor& output, Tensor& input,
@@ -190,10 +202,14 @@ WorkPointer Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& 
                      reduction_of(call, options.reduceOp, outputs[i].scalar_type())});
   }
   return begin(
-      OpType::_REDUCE_SCATTER_BASE, std::move(arguments), [&](Communicator& on, Operations& begun) {
+      OpType::_REDUCE_SCATTER_BASE, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
         for (const auto& each : parts)
-          begun.push_back(
-              on.reduce_scatter_async(each.read, each.write, each.op, limited(options.timeout)));
+          on.either(
+              [&] { on->reduce_scatter(each.read, each.write, each.op, limited(options.timeout)); },
+              [&] {
+                return on->reduce_scatter_async(each.read, each.write, each.op,
+                                                limited(options.timeout));
+              });
       });
 }
 
@@ -202,16 +218,20 @@ WorkPointer Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& 
 WorkPointer Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) {
   Arguments arguments("ccoll:broadcast");
   const auto block = arguments.both(only(arguments.call(), tensors));
-  return begin(OpType::BROADCAST, std::move(arguments), [&](Communicator& on, Operations& begun) {
-    begun.push_back(
-        on.broadcast_async(block, static_cast<int>(options.rootRank), limited(options.timeout)));
+  return begin(OpType::BROADCAST, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
+    on.either(
+        [&] { on->broadcast(block, static_cast<int>(options.rootRank), limited(options.timeout)); },
+        [&] {
+          return on->broadcast_async(block, static_cast<int>(options.rootRank),
+                                     limited(options.timeout));
+        });
   });
 }
 
 WorkPointer Backend::allgather(std::vector<Tensors>& outputs, Tensors& inputs,
                                const c10d::AllgatherOptions& options) {
   only("all_gather", inputs);
-  return gather_lists({&only("all_gather", outputs)}, inputs, options.timeout);
+  return gather_lists({&only("all_gather", outputs)}, inputs, options);
 }
 
 WorkPointer Backend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors& inputs,
@@ -229,11 +249,11 @@ WorkPointer Backend::allgather_coalesced(std::vector<Tensors>& outputs, Tensors&
   }
   std::vector<const Tensors*> pointers;
   for (const auto& each : lists) pointers.push_back(&each);
-  return gather_lists(pointers, inputs, options.timeout);
+  return gather_lists(pointers, inputs, options);
 }
 
 WorkPointer Backend::gather_lists(const std::vector<const Tensors*>& outputs, const Tensors& inputs,
-                                  std::chrono::milliseconds timeout) {
+                                  const c10d::AllgatherOptions& options) {
   Arguments arguments("ccoll:all_gather");
   std::vector<std::pair<ConstBlock, std::vector<Block>>> parts;
   for (std::size_t i = 0; i < inputs.size(); i++) {
@@ -241,9 +261,9 @@ WorkPointer Backend::gather_lists(const std::vector<const Tensors*>& outputs, co
     check_same_type(arguments.call(), inputs[i], *outputs[i]);
     parts.emplace_back(arguments.read(inputs[i]), arguments.write(*outputs[i]));
   }
-  return begin(OpType::ALLGATHER, std::move(arguments), [&](Communicator& on, Operations& begun) {
+  return begin(OpType::ALLGATHER, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
     for (const auto& [read, write] : parts)
-      begun.push_back(on.all_gather_v_async(read, write, limited(timeout)));
+      on.add(on->all_gather_v_async(read, write, limited(options.timeout)));
   });
 }
 
@@ -264,11 +284,12 @@ WorkPointer Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& 
     check_size(call, outputs[i], inputs[i].numel() * size_, times(size_, "the input's"));
     parts.emplace_back(arguments.read(inputs[i]), arguments.write(outputs[i]));
   }
-  return begin(OpType::_ALLGATHER_BASE, std::move(arguments),
-               [&](Communicator& on, Operations& begun) {
-                 for (const auto& [read, write] : parts)
-                   begun.push_back(on.all_gather_async(read, write, limited(options.timeout)));
-               });
+  return begin(
+      OpType::_ALLGATHER_BASE, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
+        for (const auto& [read, write] : parts)
+          on.either([&] { on->all_gather(read, write, limited(options.timeout)); },
+                    [&] { return on->all_gather_async(read, write, limited(options.timeout)); });
+      });
 }
 
 WorkPointer Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
@@ -284,9 +305,9 @@ WorkPointer Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
     check_same_type(call, input, list);
     write = arguments.write(list);
   }
-  return begin(OpType::GATHER, std::move(arguments), [&](Communicator& on, Operations& begun) {
-    begun.push_back(on.gather_v_async(read, write, static_cast<int>(options.rootRank),
-                                      limited(options.timeout)));
+  return begin(OpType::GATHER, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
+    on.add(on->gather_v_async(read, write, static_cast<int>(options.rootRank),
+                              limited(options.timeout)));
   });
 }
 
@@ -301,9 +322,15 @@ WorkPointer Backend::gather_into_tensor(Tensor& output, Tensor& input,
     check_size(call, output, input.numel() * size_, times(size_, "the input's"));
     write = arguments.write(output);
   }
-  return begin(OpType::GATHER, std::move(arguments), [&](Communicator& on, Operations& begun) {
-    begun.push_back(
-        on.gather_async(read, write, static_cast<int>(options.rootRank), limited(options.timeout)));
+  return begin(OpType::GATHER, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
+    on.either(
+        [&] {
+          on->gather(read, write, static_cast<int>(options.rootRank), limited(options.timeout));
+        },
+        [&] {
+          return on->gather_async(read, write, static_cast<int>(options.rootRank),
+                                  limited(options.timeout));
+        });
   });
 }
 
@@ -320,9 +347,9 @@ WorkPointer Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
     read = arguments.read(list);
   }
   const auto write = arguments.write(output);
-  return begin(OpType::SCATTER, std::move(arguments), [&](Communicator& on, Operations& begun) {
-    begun.push_back(on.scatter_v_async(read, write, static_cast<int>(options.rootRank),
-                                       limited(options.timeout)));
+  return begin(OpType::SCATTER, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
+    on.add(on->scatter_v_async(read, write, static_cast<int>(options.rootRank),
+                               limited(options.timeout)));
   });
 }
 
@@ -344,13 +371,14 @@ WorkPointer Backend::alltoall_base(Tensor& output, Tensor& input,
   const bool is_even = input_splits.empty() && output_splits.empty();
   if (is_even) check_size(call, output, input.numel(), "as many as the input's");
   return begin(
-      OpType::ALLTOALL_BASE, std::move(arguments), [&](Communicator& on, Operations& begun) {
+      OpType::ALLTOALL_BASE, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
         if (is_even) {
-          begun.push_back(on.all_to_all_async(read, write, limited(options.timeout)));
+          on.either([&] { on->all_to_all(read, write, limited(options.timeout)); },
+                    [&] { return on->all_to_all_async(read, write, limited(options.timeout)); });
           return;
         }
-        begun.push_back(on.all_to_all_v_async(
-            cut(read, input, counts), cut(write, output, output_counts), limited(options.timeout)));
+        on.add(on->all_to_all_v_async(cut(read, input, counts), cut(write, output, output_counts),
+                                      limited(options.timeout)));
       });
 }
 
@@ -364,15 +392,16 @@ WorkPointer Backend::alltoall(Tensors& outputs, Tensors& inputs,
   check_same_type(call, outputs.front(), inputs);
   const auto write = arguments.write(outputs);
   const auto read = arguments.read(inputs);
-  return begin(OpType::ALLTOALL, std::move(arguments), [&](Communicator& on, Operations& begun) {
-    begun.push_back(on.all_to_all_v_async(read, write, limited(options.timeout)));
+  return begin(OpType::ALLTOALL, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
+    on.add(on->all_to_all_v_async(read, write, limited(options.timeout)));
   });
 }
 
 WorkPointer Backend::barrier(const c10d::BarrierOptions& options) {
-  return begin(OpType::BARRIER, Arguments("ccoll:barrier"),
-               [&](Communicator& on, Operations& begun) {
-                 begun.push_back(on.barrier_async(limited(options.timeout)));
+  return begin(OpType::BARRIER, mode_of(options.asyncOp), Arguments("ccoll:barrier"),
+               [&](Calls& on) {
+                 on.either([&] { on->barrier(limited(options.timeout)); },
+                           [&] { return on->barrier_async(limited(options.timeout)); });
                });
 }
 
@@ -403,20 +432,12 @@ WorkPointer Backend::message(OpType type, Arguments arguments, const Tensors& te
   if (type == OpType::SEND) {
     const auto read = arguments.read(tensor);
     arguments.add_output(tensor);
-    return begin(
-        type, std::move(arguments),
-        [&](Communicator& on, Operations& begun) {
-          begun.push_back(on.send_async(read, peer, tag, limit));
-        },
-        false);
+    return begin(type, Mode::message, std::move(arguments),
+                 [&](Calls& on) { on.add(on->send_async(read, peer, tag, limit)); });
   }
   const auto write = arguments.write(tensor);
-  return begin(
-      type, std::move(arguments),
-      [&](Communicator& on, Operations& begun) {
-        begun.push_back(on.recv_async(write, peer, tag, limit));
-      },
-      false);
+  return begin(type, Mode::message, std::move(arguments),
+               [&](Calls& on) { on.add(on->recv_async(write, peer, tag, limit)); });
 }
 
 // torch forgets a group whose startCoalescing raises: every later call would be left undone in

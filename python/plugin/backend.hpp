@@ -104,13 +104,10 @@ class Backend final : public c10d::Backend {
   };
 
   template <typename Call>
-  c10::intrusive_ptr<Work> begin(c10d::OpType type, Arguments arguments, Call&& call,
-                                 bool is_counted = true);
-  CallOptions limited(std::chrono::milliseconds asked) const {
-    return {.timeout = group_->limit(asked)};
-  }
+  c10::intrusive_ptr<Work> begin(c10d::OpType type, Mode mode, Arguments arguments, Call&& call);
+  CallOptions limited(std::chrono::milliseconds asked) const { return group_->limited(asked); }
   WorkPointer gather_lists(const std::vector<const Tensors*>& outputs, const Tensors& inputs,
-                           std::chrono::milliseconds timeout);
+                           const c10d::AllgatherOptions& options);
   WorkPointer message(c10d::OpType type, Arguments arguments, const Tensors& tensors, int peer,
                       int tag);
   bool is_root(std::int64_t root) const { return root == rank_; }
@@ -125,8 +122,10 @@ class Backend final : public c10d::Backend {
 /// through the store, and so works in a broken group.
 void monitored_barrier(Group& group, std::chrono::milliseconds limit, bool wait_all_ranks);
 
+/// Refuses what all_reduce_sparse cannot do.
+void check_sparse(const char* call, const Tensor& tensor, const c10d::ReduceOp& op);
 /// Sums a COO tensor in place: the entries of all ranks are gathered everywhere, and added up
 /// there.
-void all_reduce_sparse(Group& group, const Tensor& tensor, const c10d::AllreduceOptions& options);
+void all_reduce_sparse(Communicator& on, const Tensor& tensor, const CallOptions& options);
 
 }  // namespace ccoll::plugin

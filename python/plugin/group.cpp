@@ -102,10 +102,7 @@ std::shared_ptr<Group> Group::make(Membership membership) {
 Group::Group(Membership membership)
     : membership_(std::move(membership)), timeout_(membership_.timeout), name_(membership_.name) {}
 
-Group::~Group() {
-  const std::lock_guard lock(registry().mutex);
-  registry().groups.erase(this);
-}
+Group::~Group() { leave_registry(); }
 
 void Group::create() {
   try {
@@ -197,21 +194,29 @@ std::string Group::identity() {
   return identity_;
 }
 
-std::shared_ptr<Communicator> Group::give_up() {
+void Group::leave_registry() {
+  const std::lock_guard lock(registry().mutex);
+  registry().groups.erase(this);
+}
+
+std::shared_ptr<Communicator> Group::give_up(const std::string& reason) {
   stop_.request_stop();
-  {
-    const std::lock_guard lock(registry().mutex);
-    registry().groups.erase(this);
-  }
+  leave_registry();
   is_closed_ = true;
-  // A call that is beginning has begun.
-  const std::lock_guard order(order_);
+  const auto on = made();
+  if (!on) return nullptr;
+  // No call begins beside the end of a communicator. One that runs would be waited for.
+  const std::lock_guard messages(messages_);
+  std::unique_lock order(order_, std::try_to_lock);
+  if (!reason.empty() || !order)
+    on->abort(reason.empty() ? "the process group was closed" : reason);
+  if (!order) order.lock();
   const std::lock_guard lock(state_);
   return std::exchange(made_, nullptr);
 }
 
 void Group::close() {
-  if (const auto made = give_up()) {
+  if (const auto made = give_up({})) {
     try {
       made->close();
     } catch (const Error&) {  // told by the call that failed
@@ -220,9 +225,7 @@ void Group::close() {
   keeper_->clear();
 }
 
-void Group::abort(const std::string& reason) {
-  if (const auto made = give_up()) made->abort(reason);
-}
+void Group::abort(const std::string& reason) { give_up(reason); }
 
 std::shared_ptr<Group> Group::named(const std::string& name) {
   std::vector<std::shared_ptr<Group>> open;  // not ended under the lock

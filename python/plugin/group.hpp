@@ -32,6 +32,36 @@ struct Membership {
   std::chrono::milliseconds timeout{0};
 };
 
+/// Whether a call waits. torch waits for a blocking one by itself, but the library has a shorter
+/// way.
+enum class Mode : std::uint8_t { async, blocking, message };
+
+inline Mode mode_of(bool is_async) { return is_async ? Mode::async : Mode::blocking; }
+
+/// The communicator, for one call, and the operations that the call has begun.
+class Calls {
+ public:
+  Calls(Communicator& on, bool is_blocking) : on_(on), is_blocking_(is_blocking) {}
+
+  Communicator* operator->() { return &on_; }
+  Communicator& communicator() { return on_; }
+  void add(ccoll::Work operation) { begun_.push_back(std::move(operation)); }
+  /// `wait` makes the operation and waits; `begin` returns its Work.
+  template <typename Wait, typename Begin>
+  void either(Wait&& wait, Begin&& begin) {
+    if (is_blocking_)
+      wait();
+    else
+      add(begin());
+  }
+  Operations take() { return std::move(begun_); }
+
+ private:
+  Communicator& on_;
+  const bool is_blocking_;
+  Operations begun_;
+};
+
 /// The communicator is made in a thread, as ranks may make their groups in different orders; the
 /// first call waits for it. Threads may call at once; their calls begin in one order.
 class Group : public std::enable_shared_from_this<Group> {
@@ -54,19 +84,20 @@ class Group : public std::enable_shared_from_this<Group> {
   /// A text that this group has alone, also where another had its name before.
   std::string identity();
 
-  /// Begins operations by call(communicator, operations), in one order for all threads.
+  /// Makes a call: call(calls) makes its operations. Collectives of all threads have one order.
   template <typename Call>
-  c10::intrusive_ptr<Work> begin(c10d::OpType type, Arguments arguments, Call&& call,
-                                 bool is_counted = true);
+  c10::intrusive_ptr<Work> begin(c10d::OpType type, Mode mode, Arguments arguments, Call&& call);
 
   std::uint64_t sequence() const { return sequence_; }
   std::uint64_t next_monitored() { return ++monitored_; }
   void enable_timing() { has_timing_ = true; }
   std::chrono::milliseconds timeout() const { return timeout_.load(); }
   void set_timeout(std::chrono::milliseconds timeout) { timeout_ = timeout; }
-  /// The limit of a call, where it may be unset.
-  std::chrono::milliseconds limit(std::chrono::milliseconds asked) const {
-    return asked > std::chrono::milliseconds(0) ? asked : timeout_.load();
+  /// With the limit of a call, which may be unset. Calls without options are the library's fastest.
+  CallOptions limited(std::chrono::milliseconds asked) const {
+    if (asked > std::chrono::milliseconds(0)) return {.timeout = asked};
+    const auto own = timeout_.load();
+    return {.timeout = own == membership_.timeout ? std::chrono::milliseconds(0) : own};
   }
   const std::shared_ptr<Keeper>& keeper() const { return keeper_; }
 
@@ -85,8 +116,9 @@ class Group : public std::enable_shared_from_this<Group> {
   static std::shared_ptr<Group> registered(Membership membership);
   void create();
   void await_key(c10d::Store& store) const;
-  /// The communicator, which nobody has from now on.
-  std::shared_ptr<Communicator> give_up();
+  /// The communicator, which nobody has from now on; a reason aborts it.
+  std::shared_ptr<Communicator> give_up(const std::string& reason);
+  void leave_registry();
   [[noreturn]] void throw_closed() const;
 
   const Membership membership_;
@@ -97,8 +129,9 @@ class Group : public std::enable_shared_from_this<Group> {
   std::atomic<std::uint64_t> monitored_{0};
   std::stop_source stop_;
 
-  std::mutex order_;                  ///< held while a call begins
-  std::mutex state_;                  ///< of the rest; never held for long
+  std::mutex order_;     ///< held while a collective begins, and while a blocking one runs
+  std::mutex messages_;  ///< held while a message begins: no collective keeps it back
+  std::mutex state_;     ///< of the rest; never held for long
   std::atomic<bool> is_over_{false};  ///< `create` has ended: published by made_ or failure_
   std::atomic<bool> is_closed_{false};
   std::atomic<bool> is_identified_{false};
@@ -114,25 +147,26 @@ StorePointer own_connection(const StorePointer& store);
 void delete_key(c10d::Store& store, const std::string& key);
 
 template <typename Call>
-c10::intrusive_ptr<Work> Group::begin(c10d::OpType type, Arguments arguments, Call&& call,
-                                      bool is_counted) {
+c10::intrusive_ptr<Work> Group::begin(c10d::OpType type, Mode mode, Arguments arguments,
+                                      Call&& call) {
   const auto on = communicator();
   keeper_->sweep();
   Origin origin{membership_.rank, type, at::hasCallbacks() ? arguments.title() : nullptr, 0, {}};
   if (has_timing_) origin.begun = Clock::now();
-  Operations operations;
+  Calls calls(*on, mode == Mode::blocking);
   {
-    const std::lock_guard lock(order_);
+    const std::lock_guard lock(mode == Mode::message ? messages_ : order_);
     if (is_closed_) throw_closed();
+    if (mode != Mode::message) sequence_++;
+    origin.sequence = sequence_;
     try {
-      call(*on, operations);
+      call(calls);
     } catch (const Error& error) {
+      keeper_->keep(calls.take(), std::move(arguments));  // a part of the call may have begun
       throw_as_torchs(error);
     }
-    if (is_counted) sequence_++;
-    origin.sequence = sequence_;
   }
-  return Work::make(origin, std::move(operations), std::move(arguments), keeper_);
+  return Work::make(origin, calls.take(), std::move(arguments), keeper_);
 }
 
 }  // namespace ccoll::plugin

@@ -8,13 +8,8 @@ namespace {
 
 constexpr const char* kTitle = "ccoll:all_reduce";
 
-template <typename Call>
-void run(Group& group, Arguments arguments, Call&& call) {
-  group.begin(c10d::OpType::_ALLREDUCE_SPARSE, std::move(arguments), call, false)->wait(kNoTimeout);
-}
-
 /// Everybody's rows of a tensor, of which rank r has entries[r], one after another.
-Tensor gather_rows(Group& group, const Tensor& own, const std::vector<std::int64_t>& entries,
+Tensor gather_rows(Communicator& on, const Tensor& own, const std::vector<std::int64_t>& entries,
                    const CallOptions& options) {
   std::int64_t all = 0;
   for (const auto each : entries) all += each;
@@ -28,38 +23,30 @@ Tensor gather_rows(Group& group, const Tensor& own, const std::vector<std::int64
     all += each;
   }
   Arguments arguments(kTitle);
-  const auto read = arguments.read(own);
-  const auto write = arguments.write(blocks);
-  run(group, std::move(arguments), [&](Communicator& on, Operations& begun) {
-    begun.push_back(on.all_gather_v_async(read, write, options));
-  });
+  on.all_gather_v(arguments.read(own), arguments.write(blocks), options);
   return gathered;
 }
 
 }  // namespace
 
-void all_reduce_sparse(Group& group, const Tensor& tensor, const c10d::AllreduceOptions& options) {
-  Arguments arguments(kTitle);
-  if (options.reduceOp.op_ != c10d::ReduceOp::SUM)
-    refuse(arguments.call(), "sparse tensors are summed; there is no other reduction of them");
+void check_sparse(const char* call, const Tensor& tensor, const c10d::ReduceOp& op) {
+  if (op.op_ != c10d::ReduceOp::SUM)
+    refuse(call, "sparse tensors are summed; there is no other reduction of them");
   if (tensor.layout() != at::kSparse)
-    refuse(arguments.call(), "a sparse tensor of layout " + c10::str(tensor.layout()) +
-                                 ": expected torch.sparse_coo");
+    refuse(call, "a sparse tensor of layout " + c10::str(tensor.layout()) +
+                     ": expected torch.sparse_coo");
+}
+
+void all_reduce_sparse(Communicator& on, const Tensor& tensor, const CallOptions& options) {
   const at::NoGradGuard guard;
-  const CallOptions limit{.timeout = group.limit(options.timeout)};
   const auto own = tensor.coalesce();
   const auto indices = own.indices().t().contiguous();
   const auto values = own.values().contiguous();
-  auto counts = at::empty({group.membership().size}, at::kLong);
-  const auto read = arguments.read(at::full({1}, indices.size(0), at::kLong));
-  const auto write = arguments.write(counts);
-  run(group, std::move(arguments), [&](Communicator& on, Operations& begun) {
-    begun.push_back(on.all_gather_async(read, write, limit));
-  });
-  const auto* const first = counts.const_data_ptr<std::int64_t>();
-  const std::vector<std::int64_t> entries(first, first + counts.numel());
-  const auto all_indices = gather_rows(group, indices, entries, limit);
-  const auto all_values = gather_rows(group, values, entries, limit);
+  const std::int64_t mine = indices.size(0);
+  std::vector<std::int64_t> entries(static_cast<std::size_t>(on.size()));
+  on.all_gather(std::span(&mine, 1), entries, options);
+  const auto all_indices = gather_rows(on, indices, entries, options);
+  const auto all_values = gather_rows(on, values, entries, options);
   tensor.copy_(at::sparse_coo_tensor(all_indices.t(), all_values, tensor.sizes()).coalesce());
 }
 

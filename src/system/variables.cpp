@@ -186,10 +186,8 @@ constexpr Variable kSettings[] = {
      "`gloo` or `nccl`: in Python, ccoll serves this backend's name of torch.distributed for CPU "
      "tensors, and programs written for it run unchanged",
      one_of(kTorchNames)},
-    {"CCOLL_TORCH_WAY", "the fastest",
-     "`c++` or `python`: in Python, the one of torch.distributed's two backends that runs; `c++` is "
-     "an error where the package has none for this torch",
-     one_of(kTorchWays)},
+    {"CCOLL_TORCH_WAY", "the faster",
+     "`c++` or `python`: in Python, which backend serves torch.distributed", one_of(kTorchWays)},
     {"CCOLL_LOG", "`warn`",
      "how much is said on standard error: `warn`, `info` (once: who, where, which transports and "
      "algorithms, and why), `debug`, `trace`"},

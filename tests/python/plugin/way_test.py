@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of the two backends runs, how that is chosen, and what the one in C++ does beyond the other."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+from torch_support import dist, implementation, ranks, torch
+
+in_cpp = pytest.mark.skipif(implementation() != "c++", reason="the package has no backend in C++ for this torch")
+CPU = torch.device("cpu")
+ASK = "import torch\n{}\nimport ccoll.torch\nprint(ccoll.torch.implementation())"
+
+
+def asked(way, before=""):
+    environment = {each: value for each, value in os.environ.items() if each != "CCOLL_TORCH_WAY"}
+    return subprocess.run(
+        [sys.executable, "-c", ASK.format(before)], env=environment | ({"CCOLL_TORCH_WAY": way} if way else {}),
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+
+def test_the_backend_in_python_can_be_chosen():
+    done = asked("python")
+    assert (done.stdout, done.stderr) == ("python\n", "")
+
+
+def test_an_unknown_way_is_refused_with_those_there_are():
+    done = asked("rust")
+    assert done.returncode != 0 and "CCOLL_TORCH_WAY=rust: expected python or c++" in done.stderr
+
+
+@pytest.mark.parametrize("version", ["2.99.0", "2.15.0a0+git1234567", "2.15.0.dev20260101"])
+def test_where_no_plugin_fits_python_runs_and_nothing_is_said(version):
+    other = f"torch.__version__ = {version!r}"
+    done = asked("", other)
+    assert (done.stdout, done.stderr) == ("python\n", "")
+    done = asked("c++", other)
+    assert done.returncode != 0 and "CCOLL_TORCH_WAY=c++: " in done.stderr and version in done.stderr
+
+
+SUM = """
+import datetime, os, torch, torch.distributed as dist, ccoll.torch
+dist.init_process_group("ccoll", timeout=datetime.timedelta(seconds=30))
+t = torch.ones(2)
+dist.all_reduce(t)
+print(ccoll.torch.implementation(), t.tolist())
+dist.destroy_process_group()
+"""
+
+
+@in_cpp
+def test_ranks_of_one_job_may_differ(tmp_path):
+    program = tmp_path / "sum.py"
+    program.write_text(SUM)
+    common = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29619", "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+    running = [
+        subprocess.Popen([sys.executable, program], env=common | {"RANK": str(r), "CCOLL_TORCH_WAY": way}, text=True,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        for r, way in enumerate(("python", "c++"))
+    ]  # fmt: skip
+    assert [each.communicate(timeout=90)[0] for each in running] == ["python [2.0, 2.0]\n", "c++ [2.0, 2.0]\n"]
+
+
+def beside_messages(rank, size):
+    t, sent = torch.ones(1), torch.full((1,), 5.0)
+    if rank == 0:
+        began = threading.Thread(target=lambda: dist.all_reduce(t))
+        began.start()
+        dist.send(sent, 1)  # the other thread is in its call until rank 1 has this
+        began.join()
+    else:
+        got = torch.zeros(1)
+        dist.recv(got, 0)
+        assert got.item() == 5
+        dist.all_reduce(t)
+    assert t.item() == size
+
+
+def test_a_call_that_waits_keeps_no_message_back():
+    ranks(2, beside_messages)
+
+
+def ended_by_another_thread(rank, size):
+    if rank == 0:
+        raised = []
+
+        def call():
+            try:
+                dist.all_reduce(torch.ones(1))
+            except RuntimeError as error:
+                raised.append(str(error))
+
+        waiting = threading.Thread(target=call)
+        waiting.start()
+        dist.recv(torch.zeros(1), 1)
+        dist.distributed_c10d._abort_process_group()
+        waiting.join(10)
+        assert not waiting.is_alive() and "aborted" in raised[0], raised
+    else:
+        dist.send(torch.ones(1), 0)
+        with pytest.raises(RuntimeError, match="aborted|peer_lost"):
+            dist.all_reduce(torch.ones(1)), dist.barrier(), dist.barrier()
+
+
+@in_cpp
+def test_abort_ends_a_call_of_another_thread():
+    ranks(2, ended_by_another_thread)
+
+
+def shrunk(rank, size):
+    dist.all_reduce(torch.ones(1))
+    if rank == 1:
+        return
+    group = dist.shrink_group([1])
+    t = torch.ones(1)
+    dist.all_reduce(t, group=group)
+    assert t.item() == dist.get_world_size(group) == size - 1
+
+
+@in_cpp
+def test_shrink_group():
+    ranks(3, shrunk)
+
+
+def lost(rank, size):
+    backend = dist.group.WORLD._get_backend(CPU)
+    assert backend.get_error().name == "SUCCESS"
+    dist.barrier()
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    with pytest.raises(dist.DistBackendError):
+        dist.all_reduce(torch.ones(4))
+    assert backend.get_error().name == "REMOTE_ERROR"
+
+
+@in_cpp
+def test_get_error_tells_the_kind():
+    ranks(2, lost, may_die=(1,))
+
+
+def hooks(rank, size):
+    seen = []
+    group = dist.group.WORLD
+    handle = group.register_pre_hook(lambda *what: seen.append(what))
+    dist.all_reduce(torch.ones(1))
+    dist.barrier()
+    assert len(seen) == 2, seen
+    del handle
+
+
+@in_cpp
+@pytest.mark.skipif(not hasattr(dist.ProcessGroup, "register_pre_hook"), reason="torch has such hooks from 2.14 on")
+def test_hooks_see_every_call():
+    ranks(2, hooks)
+
+
+def profiled(rank, size):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        dist.all_reduce(torch.ones(3), async_op=True).wait()
+    assert "ccoll:all_reduce" in [each.name for each in profiler.events()]
+
+
+@in_cpp
+def test_the_profiler_shows_calls_by_their_names():
+    ranks(2, profiled)

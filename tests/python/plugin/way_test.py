@@ -96,14 +96,14 @@ def ended_by_another_thread(rank, size):
 
         waiting = threading.Thread(target=call)
         waiting.start()
-        dist.recv(torch.zeros(1), 1)
+        while dist.group.WORLD._get_sequence_number_for_group() == 0:
+            pass
         dist.distributed_c10d._abort_process_group()
         waiting.join(10)
         assert not waiting.is_alive() and "aborted" in raised[0], raised
     else:
-        dist.send(torch.ones(1), 0)
-        with pytest.raises(RuntimeError, match="aborted|peer_lost"):
-            dist.all_reduce(torch.ones(1)), dist.barrier(), dist.barrier()
+        with pytest.raises(RuntimeError, match="aborted"):
+            dist.recv(torch.ones(1), 0)
 
 
 @in_cpp
@@ -144,12 +144,10 @@ def test_get_error_tells_the_kind():
 
 def hooks(rank, size):
     seen = []
-    group = dist.group.WORLD
-    handle = group.register_pre_hook(lambda *what: seen.append(what))
+    dist.group.WORLD.register_pre_hook(7, seen.append)
     dist.all_reduce(torch.ones(1))
     dist.barrier()
     assert len(seen) == 2, seen
-    del handle
 
 
 @in_cpp

@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 namespace ccoll::plugin {
 namespace {
@@ -11,6 +13,23 @@ namespace {
 using c10d::OpType;
 
 std::string times(int size, const char* whose) { return std::to_string(size) + " times " + whose; }
+
+void check_all_there(const Communicator& parent, Communicator& made,
+                     const std::vector<std::int64_t>& excluded) {
+  const auto expected = static_cast<std::size_t>(parent.size()) - excluded.size();
+  if (static_cast<std::size_t>(made.size()) == expected) return;
+  std::vector<std::int64_t> missing;
+  for (int rank = 0; rank < parent.size(); rank++)
+    if (!parent.rank_in(made, rank) &&
+        std::find(excluded.begin(), excluded.end(), rank) == excluded.end())
+      missing.push_back(rank);
+  made.leave();
+  auto all = excluded;
+  all.insert(all.end(), missing.begin(), missing.end());
+  std::sort(all.begin(), all.end());
+  TORCH_CHECK(false, "ccoll: shrink_group: ranks ", as_list(missing), " are gone, too: exclude ",
+              as_list(all));
+}
 
 }  // namespace
 
@@ -43,22 +62,69 @@ c10::intrusive_ptr<c10d::Backend> Backend::shrink(const std::vector<std::int64_t
                                                   int flags,
                                                   const c10::intrusive_ptr<Options>& options) {
   constexpr int kAbort = 1;  // torch.distributed.SHRINK_ABORT
-  const std::vector<int> without(excluded.begin(), excluded.end());
-  const auto on = group_->communicator();
+  const auto parent = group_->communicator();
+  const auto number = std::to_string(++shrinks_);
   auto of = group_->membership();
   of.timeout = options ? options->timeout : group_->timeout();
-  of.name += "/shrunk";
+  of.name += "/shrunk" + number;
   try {
-    if ((flags & kAbort) != 0) on->abort("the process group is shrunk");
-    auto made =
-        on->shrink_without(without, {.name = "torch group " + of.name, .timeout = of.timeout});
+    if ((flags & kAbort) != 0) parent->abort("shrink_group");
+    auto made = parent->shrink_without(std::vector<int>(excluded.begin(), excluded.end()),
+                                       {.name = "torch group " + of.name, .timeout = of.timeout});
+    check_all_there(*parent, made, excluded);
     of.rank = made.rank();
     of.size = made.size();
-    return c10::make_intrusive<Backend>(Group::make(std::move(of), std::move(made)));
+    auto backend = c10::make_intrusive<Backend>(
+        Group::make(std::move(of), std::move(made), group_->identity() + "-" + number));
+    backend->is_misnamed_ = true;
+    return backend;
   } catch (const Error& error) {
     throw_as_torchs(error);
   }
 }
+
+// torch's shrink_group registers every backend for the CPU as gloo, and DDP's logger then reads it
+// as gloo's own, past its end. DDP makes a call before that.
+void Backend::mend_name() {
+  if (!is_misnamed_.exchange(false)) return;
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  try {
+    group = c10d::resolve_process_group(getGroupUid());
+  } catch (const std::exception&) {  // nobody has made a group of it
+    return;
+  }
+  constexpr auto kCustom = c10d::ProcessGroup::BackendType::CUSTOM;
+  group->setBackend(at::kCPU, kCustom, c10::intrusive_ptr<Backend>::reclaim_copy(this));
+  group->setDefaultBackend(kCustom);
+}
+
+#ifdef C10D_BACKEND_HAS_WINDOW
+c10::intrusive_ptr<c10d::Window> Backend::new_window(const std::optional<Tensor>&) {
+  C10_THROW_ERROR(NotImplementedError,
+                  "ccoll: new_window: there are no windows with put and signal; use isend and "
+                  "irecv, or batch_isend_irecv");
+}
+#endif
+
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+namespace {
+[[noreturn]] void refuse_other_ranks(const char* call) {
+  C10_THROW_ERROR(NotImplementedError,
+                  std::string("ccoll: ") + call +
+                      ": a group cannot be given other ranks; shrink_group makes one of the ranks "
+                      "that are left, and destroy_process_group with init_process_group makes one "
+                      "of any ranks");
+}
+}  // namespace
+
+c10d::ReconfigureHandle Backend::get_reconfigure_handle() const {
+  refuse_other_ranks("get_reconfigure_handle");
+}
+
+WorkPointer Backend::reconfigure(const c10d::ReconfigureOptions&) {
+  refuse_other_ranks("reconfigure");
+}
+#endif
 
 void Backend::setGroupUid(const std::string& name) {
   c10d::Backend::setGroupUid(name);
@@ -76,6 +142,7 @@ c10d::ErrorType Backend::getError() {
 
 template <typename Call>
 c10::intrusive_ptr<Work> Backend::begin(OpType type, Mode mode, Arguments arguments, Call&& call) {
+  mend_name();
   auto work = group_->begin(type, mode, std::move(arguments), std::forward<Call>(call));
   if (has_batch_) {
     const std::lock_guard lock(batch_mutex_);
@@ -93,8 +160,9 @@ WorkPointer Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& o
   const auto block = arguments.both(tensor);
   const auto op = reduction_of(arguments.call(), options.reduceOp, tensor.scalar_type());
   return begin(OpType::ALLREDUCE, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
-    on.either([&] { on->all_reduce(block, op, limited(options.timeout)); },
-              [&] { return on->all_reduce_async(block, op, limited(options.timeout)); });
+    on.either(
+        limited(options.timeout), [&](const CallOptions& with) { on->all_reduce(block, op, with); },
+        [&](const CallOptions& with) { return on->all_reduce_async(block, op, with); });
   });
 }
 
@@ -127,13 +195,16 @@ WorkPointer Backend::allreduce_coalesced(Tensors& tensors,
     }
     found->pairs.emplace_back(arguments.both(tensor));
   }
-  return begin(
-      OpType::ALLREDUCE_COALESCED, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
-        for (const auto& each : types)
-          on.either(
-              [&] { on->all_reduce(each.pairs, each.op, limited(options.timeout)); },
-              [&] { return on->all_reduce_async(each.pairs, each.op, limited(options.timeout)); });
-      });
+  return begin(OpType::ALLREDUCE_COALESCED, mode_of(options.asyncOp), std::move(arguments),
+               [&](Calls& on) {
+                 for (const auto& each : types)
+                   on.either(
+                       limited(options.timeout),
+                       [&](const CallOptions& with) { on->all_reduce(each.pairs, each.op, with); },
+                       [&](const CallOptions& with) {
+                         return on->all_reduce_async(each.pairs, each.op, with);
+                       });
+               });
 }
 
 WorkPointer Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
@@ -150,13 +221,12 @@ WorkPointer Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& options
   }
   return begin(OpType::REDUCE, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
     on.either(
-        [&] {
-          on->reduce(input, output, op, static_cast<int>(options.rootRank),
-                     limited(options.timeout));
+        limited(options.timeout),
+        [&](const CallOptions& with) {
+          on->reduce(input, output, op, static_cast<int>(options.rootRank), with);
         },
-        [&] {
-          return on->reduce_async(input, output, op, static_cast<int>(options.rootRank),
-                                  limited(options.timeout));
+        [&](const CallOptions& with) {
+          return on->reduce_async(input, output, op, static_cast<int>(options.rootRank), with);
         });
   });
 }
@@ -201,16 +271,18 @@ WorkPointer Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& 
     parts.push_back({arguments.read(inputs[i]), arguments.write(outputs[i]),
                      reduction_of(call, options.reduceOp, outputs[i].scalar_type())});
   }
-  return begin(
-      OpType::_REDUCE_SCATTER_BASE, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
-        for (const auto& each : parts)
-          on.either(
-              [&] { on->reduce_scatter(each.read, each.write, each.op, limited(options.timeout)); },
-              [&] {
-                return on->reduce_scatter_async(each.read, each.write, each.op,
-                                                limited(options.timeout));
-              });
-      });
+  return begin(OpType::_REDUCE_SCATTER_BASE, mode_of(options.asyncOp), std::move(arguments),
+               [&](Calls& on) {
+                 for (const auto& each : parts)
+                   on.either(
+                       limited(options.timeout),
+                       [&](const CallOptions& with) {
+                         on->reduce_scatter(each.read, each.write, each.op, with);
+                       },
+                       [&](const CallOptions& with) {
+                         return on->reduce_scatter_async(each.read, each.write, each.op, with);
+                       });
+               });
 }
 
 // One to all, all to one, all to all
@@ -220,10 +292,12 @@ WorkPointer Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& o
   const auto block = arguments.both(only(arguments.call(), tensors));
   return begin(OpType::BROADCAST, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
     on.either(
-        [&] { on->broadcast(block, static_cast<int>(options.rootRank), limited(options.timeout)); },
-        [&] {
-          return on->broadcast_async(block, static_cast<int>(options.rootRank),
-                                     limited(options.timeout));
+        limited(options.timeout),
+        [&](const CallOptions& with) {
+          on->broadcast(block, static_cast<int>(options.rootRank), with);
+        },
+        [&](const CallOptions& with) {
+          return on->broadcast_async(block, static_cast<int>(options.rootRank), with);
         });
   });
 }
@@ -287,8 +361,10 @@ WorkPointer Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& 
   return begin(
       OpType::_ALLGATHER_BASE, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
         for (const auto& [read, write] : parts)
-          on.either([&] { on->all_gather(read, write, limited(options.timeout)); },
-                    [&] { return on->all_gather_async(read, write, limited(options.timeout)); });
+          on.either(
+              limited(options.timeout),
+              [&](const CallOptions& with) { on->all_gather(read, write, with); },
+              [&](const CallOptions& with) { return on->all_gather_async(read, write, with); });
       });
 }
 
@@ -324,12 +400,12 @@ WorkPointer Backend::gather_into_tensor(Tensor& output, Tensor& input,
   }
   return begin(OpType::GATHER, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
     on.either(
-        [&] {
-          on->gather(read, write, static_cast<int>(options.rootRank), limited(options.timeout));
+        limited(options.timeout),
+        [&](const CallOptions& with) {
+          on->gather(read, write, static_cast<int>(options.rootRank), with);
         },
-        [&] {
-          return on->gather_async(read, write, static_cast<int>(options.rootRank),
-                                  limited(options.timeout));
+        [&](const CallOptions& with) {
+          return on->gather_async(read, write, static_cast<int>(options.rootRank), with);
         });
   });
 }
@@ -368,17 +444,19 @@ WorkPointer Backend::alltoall_base(Tensor& output, Tensor& input,
   const auto output_counts = counts_of(call, output, output_splits, size_);
   const auto write = arguments.write(output);
   const auto read = arguments.read(input);
-  const bool is_even = input_splits.empty() && output_splits.empty();
-  if (is_even) check_size(call, output, input.numel(), "as many as the input's");
+  if (input_splits.empty() && output_splits.empty())
+    check_size(call, output, input.numel(), "as many as the input's");
+  // Also where all blocks are equal: other ranks may have given splits.
+  const auto read_blocks = cut(read, input, counts);
+  const auto write_blocks = cut(write, output, output_counts);
   return begin(
       OpType::ALLTOALL_BASE, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
-        if (is_even) {
-          on.either([&] { on->all_to_all(read, write, limited(options.timeout)); },
-                    [&] { return on->all_to_all_async(read, write, limited(options.timeout)); });
-          return;
-        }
-        on.add(on->all_to_all_v_async(cut(read, input, counts), cut(write, output, output_counts),
-                                      limited(options.timeout)));
+        on.either(
+            limited(options.timeout),
+            [&](const CallOptions& with) { on->all_to_all_v(read_blocks, write_blocks, with); },
+            [&](const CallOptions& with) {
+              return on->all_to_all_v_async(read_blocks, write_blocks, with);
+            });
       });
 }
 
@@ -400,8 +478,9 @@ WorkPointer Backend::alltoall(Tensors& outputs, Tensors& inputs,
 WorkPointer Backend::barrier(const c10d::BarrierOptions& options) {
   return begin(OpType::BARRIER, mode_of(options.asyncOp), Arguments("ccoll:barrier"),
                [&](Calls& on) {
-                 on.either([&] { on->barrier(limited(options.timeout)); },
-                           [&] { return on->barrier_async(limited(options.timeout)); });
+                 on.either(
+                     limited(options.timeout), [&](const CallOptions& with) { on->barrier(with); },
+                     [&](const CallOptions& with) { return on->barrier_async(with); });
                });
 }
 

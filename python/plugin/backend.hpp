@@ -5,7 +5,9 @@
 
 #include <torch/headeronly/version.h>
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -43,6 +45,14 @@ class Backend final : public c10d::Backend {
                                           const c10::intrusive_ptr<Options>& options) override;
   c10::intrusive_ptr<c10d::Backend> shrink(const std::vector<std::int64_t>& excluded, int flags,
                                            const c10::intrusive_ptr<Options>& options) override;
+
+#ifdef C10D_BACKEND_HAS_WINDOW
+  c10::intrusive_ptr<c10d::Window> new_window(const std::optional<Tensor>& tensor) override;
+#endif
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  c10d::ReconfigureHandle get_reconfigure_handle() const override;
+  WorkPointer reconfigure(const c10d::ReconfigureOptions& options) override;
+#endif
 
   WorkPointer allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override;
   WorkPointer allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options) override;
@@ -110,9 +120,13 @@ class Backend final : public c10d::Backend {
                            const c10d::AllgatherOptions& options);
   WorkPointer message(c10d::OpType type, Arguments arguments, const Tensors& tensors, int peer,
                       int tag);
+  /// Once, in a group that shrink_group has made.
+  void mend_name();
   bool is_root(std::int64_t root) const { return root == rank_; }
 
   const std::shared_ptr<Group> group_;
+  std::atomic<int> shrinks_{0};
+  std::atomic<bool> is_misnamed_{false};
   std::atomic<bool> has_batch_{false};
   std::mutex batch_mutex_;
   std::unique_ptr<Batch> batch_;

@@ -81,11 +81,11 @@ std::shared_ptr<Group> Group::registered(Membership membership) {
   return group;
 }
 
-std::shared_ptr<Group> Group::make(Membership membership, Communicator made) {
+std::shared_ptr<Group> Group::make(Membership membership, Communicator made, std::string identity) {
   auto group = registered(std::move(membership));
   group->made_ = std::make_shared<Communicator>(std::move(made));
   group->is_over_ = group->is_identified_ = true;
-  group->identity_ = group->membership_.name;
+  group->identity_ = std::move(identity);
   return group;
 }
 

@@ -32,8 +32,7 @@ struct Membership {
   std::chrono::milliseconds timeout{0};
 };
 
-/// Whether a call waits. torch waits for a blocking one by itself, but the library has a shorter
-/// way.
+/// Whether torch waits for a call at once. The library has a shorter way for such calls.
 enum class Mode : std::uint8_t { async, blocking, message };
 
 inline Mode mode_of(bool is_async) { return is_async ? Mode::async : Mode::blocking; }
@@ -46,13 +45,15 @@ class Calls {
   Communicator* operator->() { return &on_; }
   Communicator& communicator() { return on_; }
   void add(ccoll::Work operation) { begun_.push_back(std::move(operation)); }
-  /// `wait` makes the operation and waits; `begin` returns its Work.
+  /// `wait` makes the operation by its blocking form, which hands back what is not over soon;
+  /// `begin` returns its Work.
   template <typename Wait, typename Begin>
-  void either(Wait&& wait, Begin&& begin) {
-    if (is_blocking_)
-      wait();
-    else
-      add(begin());
+  void either(CallOptions options, Wait&& wait, Begin&& begin) {
+    if (!is_blocking_) return add(begin(options));
+    ccoll::Work unfinished;
+    options.unfinished = &unfinished;
+    wait(options);
+    add(std::move(unfinished));
   }
   Operations take() { return std::move(begun_); }
 
@@ -68,7 +69,8 @@ class Group : public std::enable_shared_from_this<Group> {
  public:
   static std::shared_ptr<Group> make(Membership membership);
   /// Of a communicator that is there.
-  static std::shared_ptr<Group> make(Membership membership, Communicator made);
+  static std::shared_ptr<Group> make(Membership membership, Communicator made,
+                                     std::string identity);
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -129,9 +131,9 @@ class Group : public std::enable_shared_from_this<Group> {
   std::atomic<std::uint64_t> monitored_{0};
   std::stop_source stop_;
 
-  std::mutex order_;     ///< held while a collective begins, and while a blocking one runs
-  std::mutex messages_;  ///< held while a message begins: no collective keeps it back
-  std::mutex state_;     ///< of the rest; never held for long
+  std::mutex order_;                  ///< held while a collective begins
+  std::mutex messages_;               ///< held while a message begins: no collective keeps it back
+  std::mutex state_;                  ///< of the rest; never held for long
   std::atomic<bool> is_over_{false};  ///< `create` has ended: published by made_ or failure_
   std::atomic<bool> is_closed_{false};
   std::atomic<bool> is_identified_{false};

@@ -7,6 +7,7 @@ RUN: the backend that they run over (default ccoll). With CCOLL_TORCH_AS=gloo, R
 
 import os
 import tempfile
+import unittest
 
 GATE = os.environ.get("GATE", "gloo")
 RUN = os.environ.get("RUN", "ccoll")
@@ -48,6 +49,12 @@ class TestDistributed(TestDistBackend, DistributedTest._DistTestBase):
         # A child is there after milliseconds, not seconds.
         self._start_processes(torch.multiprocessing.get_context("fork").Process)
 
+
+if RUN != GATE and ccoll.torch.implementation() == "c++":
+    # For torch's C++ code every plugin has this name; the test compares it with the name it was registered by.
+    TestDistributed.test_ddp_logging_data_cpu = unittest.skip("DDP's log has 'custom' for all plugins")(
+        TestDistributed.test_ddp_logging_data_cpu
+    )
 
 # A name that pytest must not find by itself.
 del TestDistBackend, DistributedTest

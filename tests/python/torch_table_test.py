@@ -16,11 +16,12 @@ CPU = torch.device("cpu")
 def refusals(rank, size):
     group = dist.group.WORLD
     backend = group._get_backend(CPU)
+    asked = c10d.ReconfigureOptions() if hasattr(c10d, "ReconfigureOptions") else None
     for holder in (group, backend):
         for call, words in (
             (lambda: holder.new_window(), "isend and irecv"),
             (lambda: holder.get_reconfigure_handle(), "shrink_group"),
-            (lambda: holder.reconfigure(None), "shrink_group"),
+            (lambda: holder.reconfigure(asked), "shrink_group"),
         ):
             with pytest.raises(NotImplementedError, match=words):
                 call()
@@ -49,7 +50,9 @@ def when_told(tell):
 
 
 def error_of_group():
-    found = {each.get_error() for each in (dist.group.WORLD, dist.group.WORLD._get_backend(CPU))}
+    # torch's own group, around a backend in C++, has no such method.
+    group = dist.group.WORLD
+    found = {each.get_error() for each in (group, group._get_backend(CPU)) if hasattr(each, "get_error")}
     assert len(found) == 1, found
     return found.pop()
 

@@ -33,6 +33,8 @@ def take_over() -> None:
             'write "ccoll" as the backend\'s name'
         )
     dist.Backend.register_backend(name, _create, extended_api=True, devices=["cpu"])
+    # By that backend's own type, torch would read ours in C++ as that one, past its end.
+    dist.Backend.backend_type_map[name] = dist.ProcessGroup.BackendType.CUSTOM
 
 
 def _create(options: Any, more: Any = None) -> Group:

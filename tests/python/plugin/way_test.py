@@ -2,7 +2,6 @@
 """Which of the two backends runs, how that is chosen, and what the one in C++ does beyond the other."""
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -11,7 +10,6 @@ import pytest
 from torch_support import dist, implementation, ranks, torch
 
 in_cpp = pytest.mark.skipif(implementation() != "c++", reason="the package has no backend in C++ for this torch")
-CPU = torch.device("cpu")
 ASK = "import torch\n{}\nimport ccoll.torch\nprint(ccoll.torch.implementation())"
 
 
@@ -109,37 +107,6 @@ def ended_by_another_thread(rank, size):
 @in_cpp
 def test_abort_ends_a_call_of_another_thread():
     ranks(2, ended_by_another_thread)
-
-
-def shrunk(rank, size):
-    dist.all_reduce(torch.ones(1))
-    if rank == 1:
-        return
-    group = dist.shrink_group([1])
-    t = torch.ones(1)
-    dist.all_reduce(t, group=group)
-    assert t.item() == dist.get_world_size(group) == size - 1
-
-
-@in_cpp
-def test_shrink_group():
-    ranks(3, shrunk)
-
-
-def lost(rank, size):
-    backend = dist.group.WORLD._get_backend(CPU)
-    assert backend.get_error().name == "SUCCESS"
-    dist.barrier()
-    if rank == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    with pytest.raises(dist.DistBackendError):
-        dist.all_reduce(torch.ones(4))
-    assert backend.get_error().name == "REMOTE_ERROR"
-
-
-@in_cpp
-def test_get_error_tells_the_kind():
-    ranks(2, lost, may_die=(1,))
 
 
 def hooks(rank, size):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch and the backend add to a call: all_reduce of one float32 in a group of one rank, in µs.
+"""The time that torch and the backend add to a call: all_reduce of one float32 by one rank, in µs.
 
     python bench/python/torch_overhead.py [TURNS]
 

@@ -236,7 +236,7 @@ void bind_ends(Class& communicator) {
           nb::arg().none(), nb::arg().none(), nb::arg().none());
 }
 
-/// What the plugin for torch gives: it has no Python in it, so it hands over an address.
+/// The plugin for torch has no Python in it, so it hands over an address.
 Comm taken_over(std::intptr_t shared) {
   const std::unique_ptr<Shared> own(reinterpret_cast<Shared*>(shared));
   return Comm(*own);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What python/ccoll/torch/_way.py calls, as operators of torch: so the plugin needs nothing of
+// Operators of torch, which python/ccoll/torch/_way.py calls: so the plugin needs nothing of
 // Python, and one serves every version of it.
 #include <torch/library.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a process group of torch is made of: a communicator, its number of calls, and its time
+/// A process group of torch consists of a communicator, its number of calls, and its time
 /// limit.
 
 #include <ATen/record_function.h>
@@ -22,7 +22,7 @@ namespace ccoll::plugin {
 
 using StorePointer = c10::intrusive_ptr<c10d::Store>;
 
-/// What a group is made from.
+/// A group is made from these.
 struct Membership {
   StorePointer store;
   int rank = 0;
@@ -68,7 +68,7 @@ class Calls {
 class Group : public std::enable_shared_from_this<Group> {
  public:
   static std::shared_ptr<Group> make(Membership membership);
-  /// Of a communicator that is there.
+  /// The same for a communicator that is there.
   static std::shared_ptr<Group> make(Membership membership, Communicator made,
                                      std::string identity);
   ~Group();

@@ -20,7 +20,7 @@ class Barrier {
         store_(own_connection(group.membership().store)),
         number_(group.next_monitored()) {}
 
-  /// What every other rank does.
+  /// Every rank but 0 calls it.
   void report() {
     const int rank = group_.membership().rank;
     store_->set(key(std::to_string(rank), number_), "1");

@@ -34,13 +34,13 @@ class Arguments {
   /// `title`: "ccoll:" and the call's name; a literal.
   explicit Arguments(const char* title) : title_(title) {}
 
-  /// What the call reads of a tensor, in the order of its elements; a copy unless it is contiguous.
+  /// The block that the call reads of a tensor: its elements in order; a copy unless contiguous.
   ConstBlock read(const Tensor& tensor);
   std::vector<ConstBlock> read(at::TensorList tensors);
-  /// What the call writes in place of a tensor.
+  /// The block that the call writes in place of a tensor.
   Block write(const Tensor& tensor);
   std::vector<Block> write(at::TensorList tensors);
-  /// What the call reads and writes.
+  /// The block that the call reads and writes.
   Block both(const Tensor& tensor);
 
   const char* title() const { return title_; }
@@ -69,7 +69,7 @@ const Tensor& only(const char* call, const Tensors& tensors);
 const Tensors& only(const char* call, const std::vector<Tensors>& lists);
 
 void check_same_type(const char* call, const Tensor& one, at::TensorList others);
-/// Of calls on several pairs.
+/// For calls on several pairs.
 void check_pairs(const char* call, at::TensorList outputs, at::TensorList inputs);
 void check_size(const char* call, const Tensor& tensor, std::int64_t expected,
                 const std::string& why);

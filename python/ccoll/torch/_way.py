@@ -55,7 +55,7 @@ def _load() -> str:
 
 
 def create(options: Any, more: Any = None) -> Any:
-    """What torch calls for each group of this backend, on its members."""
+    """torch calls it for each group of this backend, on its members."""
     if way() == PYTHON:
         from ._group import create as create_group
 

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "algorithms/algorithms.hpp"
+#include "bench/command/columns.hpp"
 #include "bench/command/help.hpp"
 #include "bench/command/names.hpp"
 #include "bench/command/subcommands.hpp"
@@ -24,6 +25,7 @@ struct Raw {
   std::string begin;
   std::string end;
   std::string step;
+  std::string max_memory;
   std::string types = "float32";
   std::string reduce_ops = "sum";
   std::string root = "0";
@@ -64,10 +66,15 @@ void add_sizes(CLI::App& app, Raw& raw, Options& options) {
                  "ranks to start here (nccl-tests' -n is --iters); default: one per core, 2 to 8")
       ->check(CLI::Range(1, kMostRanksExplained));
   app.add_option("-b,--minbytes", raw.begin, "smallest size; 0 is followed by one element [8]");
-  app.add_option("-e,--maxbytes", raw.end, "largest size, with K, M, G or T [32M]");
-  auto* factor = app.add_option("-f,--stepfactor", options.sizes.factor, "each size times this [4]")
+  app.add_option("-e,--maxbytes", raw.end,
+                 "largest size, with K, M, G or T, always measured [32M]");
+  auto* factor = app.add_option("-f,--stepfactor", options.sizes.factor,
+                                "each size times this [powers of 4: 1K, 4K, 16K, …]")
                      ->check(CLI::Range(2, 1 << 20));
   app.add_option("-i,--stepbytes", raw.step, "or each size this much more")->excludes(factor);
+  app.add_option("--max-memory", raw.max_memory,
+                 "of a host, for all ranks' buffers there; -e is lowered to it [90 % of what the "
+                 "host has left]");
   app.add_option("--iters", options.effort.iters,
                  "timed calls per size; default: as many as a steady figure needs")
       ->check(CLI::Range(std::uint64_t{1}, kMostCalls));
@@ -211,6 +218,10 @@ Result<Options> finish(const Raw& raw, Options options) {
   if (raw.end.empty()) options.sizes.end = std::max(options.sizes.end, options.sizes.begin);
   CCOLL_TRY(read_size(raw.end, options.sizes.end));
   CCOLL_TRY(read_size(raw.step, options.sizes.step));
+  CCOLL_TRY(read_size(raw.max_memory, options.max_memory));
+  if (!raw.max_memory.empty() && options.max_memory == 0)
+    return fail(ErrorKind::invalid_argument, "--max-memory {}: expected at least 1 byte",
+                raw.max_memory);
   if (!raw.step.empty() && options.sizes.step == 0) {
     return fail(ErrorKind::invalid_argument, "-i {}: expected at least 1 byte more for each size",
                 raw.step);
@@ -277,6 +288,15 @@ std::string unexpected(const CLI::App& app, const std::string& ops) {
   return near.empty() ? start : fmt::format("{}: did you mean {}?", start, near);
 }
 
+/// That of the subcommand that was asked about, or of all.
+std::string help_of(const CLI::App& app) {
+  std::string text = app.help();
+  for (const Subcommand& each : subcommands()) {
+    if (app.got_subcommand(std::string(each.name))) text = help(app, each);
+  }
+  return wrapped_help(text, output_columns());
+}
+
 /// A flag takes no word behind it, which would be the operations.
 Status check_graph(int argc, const char* const* argv) {
   for (int i = 1; i + 1 < argc; i++) {
@@ -337,7 +357,7 @@ Result<Options> parse_command_line(int argc, const char* const* argv) {
   Options options;
   if (argc <= 1) {
     options.command = Options::Command::print;
-    options.text = overview();
+    options.text = wrapped_help(overview(), output_columns());
     return options;
   }
   CCOLL_TRY(check_graph(argc, argv));
@@ -360,7 +380,7 @@ Result<Options> parse_command_line(int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    options.text = explain->parsed() ? explain->help("cc-bench") : app.help();
+    options.text = help_of(app);
   } catch (const CLI::CallForVersion&) {
     options.text = fmt::format("cc-bench {}\n", version());
   } catch (const CLI::ExtrasError&) {
@@ -377,6 +397,7 @@ Result<Options> parse_command_line(int argc, const char* const* argv) {
     options.command = each.command;
     CCOLL_TRY(check_taken(app, each, options.explain_measured));
   }
+  options.sizes.aligned = app.get_option("--stepfactor")->count() == 0 && raw.step.empty();
   const bool measures = options.command == Options::Command::measure;
   if (measures && split_list(raw.ops).empty()) {
     return fail(ErrorKind::invalid_argument, "no operation given: try cc-bench all_reduce -n 4");

@@ -29,6 +29,7 @@ struct Options {
   std::vector<ReduceOp> reduce_ops = {ReduceOp::sum};
   std::optional<int> root = 0;  ///< none: every rank in turn
   bool in_place = false;
+  std::uint64_t max_memory = 0;     ///< bytes of a host for buffers; 0: what there is
   std::string memory = "ordinary";  ///< of the buffers; registered; mixed: that on odd ranks
   std::string device = "host";      ///< whose memory the buffers are; cuda: calls are in streams
   int graph_calls = 0;              ///< cuda: so many calls are a graph; 0: none is

@@ -57,8 +57,14 @@ CommunicatorOptions communicator_options(const Options& options) {
 }
 
 /// One rank from start to end; errors become its own message and status.
-int run_rank(int rank, int local_rank, const Options& options, Session session,
+int run_rank(int rank, int local_rank, int ranks_here, const Options& options, Session session,
              const std::function<Communicator(const CommunicatorOptions&)>& connect) {
+  // It outlives the communicator, so that what was measured is written even where calls fail.
+  std::optional<Report> report;
+  const auto give_up = [&](const std::string& why) {
+    complain(rank, why);
+    if (report) report->fail(why);
+  };
   try {
     CommunicatorOptions settings = communicator_options(options);
     // Its memory is freed when the communicator, for which streams may wait, has gone.
@@ -72,7 +78,8 @@ int run_rank(int rank, int local_rank, const Options& options, Session session,
     if (options.command == Options::Command::explain) {
       const LinkKind kind = kind_of_links(communicator, "explain --measure");
       KeptRows rows;
-      measure_rows(communicator, to_explain(options), rank == 0 ? &rows : nullptr);
+      measure_rows(communicator, to_explain(options), rank == 0 ? &rows : nullptr, nullptr,
+                   agree_on_memory(communicator, ranks_here, options.max_memory));
       if (rank != 0) return 0;
       const auto text = explain_text(options, communicator.size(), kind, rows.all());
       if (!text) throw Error(text.error().kind, text.error().message);
@@ -82,13 +89,13 @@ int run_rank(int rank, int local_rank, const Options& options, Session session,
     // "tcp", "shm and tcp", or "none".
     const auto transports = transports_from(communicator);
     session.transport = transports.empty() ? "none" : joined(transports, " and ");
-    std::optional<Report> report;
     if (rank == 0) report.emplace(options, session);
     if (options.command == Options::Command::matrix) {
       const Matrix matrix = measure_matrix(communicator, options.matrix_bytes);
       if (report) report->add_matrix(matrix);
     } else {
-      measure_rows(communicator, options, report ? &*report : nullptr, gpu.get());
+      measure_rows(communicator, options, report ? &*report : nullptr, gpu.get(),
+                   agree_on_memory(communicator, ranks_here, options.max_memory));
     }
     if (!options.json.empty()) {
       auto counters = gather_counters(communicator);
@@ -97,16 +104,16 @@ int run_rank(int rank, int local_rank, const Options& options, Session session,
     // One rank's status tells what is wrong; the others have nothing to add.
     return !report || report->finish() ? 0 : kFailed;
   } catch (const std::bad_alloc&) {
-    complain(rank, "out of memory: give a smaller -e or fewer ranks");
+    give_up("out of memory: give a smaller -e or fewer ranks");
   } catch (const std::exception& error) {
-    if (!is_output_unread()) complain(rank, error.what());
+    if (!is_output_unread()) give_up(error.what());
   }
   return kFailed;
 }
 
 int join(const Environment& environment, const Options& options, const Session& session) {
-  return run_rank(environment.rank, environment.local_rank, options, session,
-                  [&](const CommunicatorOptions& settings) {
+  return run_rank(environment.rank, environment.local_rank, environment.local_size, options,
+                  session, [&](const CommunicatorOptions& settings) {
                     return Communicator::create(environment, settings);
                   });
 }
@@ -118,7 +125,7 @@ int run_threads(int size, const Options& options, const Session& session) {
   for (int rank = 0; rank < size; rank++) {
     threads.emplace_back([&, rank] {
       status[static_cast<std::size_t>(rank)] =
-          run_rank(rank, rank, options, session, [&](CommunicatorOptions settings) {
+          run_rank(rank, rank, size, options, session, [&](CommunicatorOptions settings) {
             settings.transport = "inproc";
             return Communicator::create(store, rank, size, settings);
           });

@@ -22,6 +22,11 @@ constexpr std::array<Suffix, 4> kSuffixes = {{{'T', 40}, {'G', 30}, {'M', 20}, {
 std::uint64_t next_size(const SizeRange& range, std::uint64_t size) {
   if (range.step > 0) return size > kMost - range.step ? kMost : size + range.step;
   const std::uint64_t factor = std::max<std::uint64_t>(2, range.factor);
+  if (range.aligned) {
+    std::uint64_t power = 1;
+    while (power <= size && power <= kMost / factor) power *= factor;
+    return power > size ? power : kMost;
+  }
   return size > kMost / factor ? kMost : size * factor;
 }
 
@@ -42,6 +47,7 @@ std::vector<std::uint64_t> size_list(const SizeRange& range, std::uint64_t unit)
   for (; size <= range.end && size < kMost; size = next_size(range, size)) {
     if (size >= unit) add(size);
   }
+  if (range.begin <= range.end && range.end >= unit) add(range.end);
   return sizes;
 }
 

@@ -14,12 +14,15 @@
 namespace ccoll::bench {
 
 /// From `begin` to `end` bytes, both included, each `factor` times the one before or, where `step`
-/// is not 0, `step` bytes more.
+/// is not 0, `step` bytes more. `end` is always one of the sizes.
 struct SizeRange {
   std::uint64_t begin = 8;
   std::uint64_t end = 32 << 20;
   std::uint64_t factor = 4;
   std::uint64_t step = 0;
+  /// Behind `begin` go on with powers of `factor`, so that 1K, 4K, … are among the sizes of any
+  /// range.
+  bool aligned = false;
 };
 
 /// The sizes in rising order, each rounded down to a multiple of `unit` (one element, or one per

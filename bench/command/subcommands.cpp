@@ -64,6 +64,27 @@ bool is_among(std::span<const TakenOption> options, const CLI::Option& option) {
       options, [&](const TakenOption& each) { return option.check_name(std::string(each.name)); });
 }
 
+/// A line of the help.
+std::string line_of(const CLI::Option& option, const std::string& meaning, bool is_positional) {
+  std::string names = is_positional ? option.get_name(true) : option.get_name(false, true);
+  if (!is_positional && option.get_items_expected_max() > 0) names += " " + option.get_type_name();
+  constexpr std::size_t kNames = 27;
+  const std::string gap = names.size() <= kNames ? std::string(kNames + 1 - names.size(), ' ')
+                                                 : "\n" + std::string(kNames + 3, ' ');
+  return fmt::format("  {}{}{}\n", names, gap, meaning);
+}
+
+/// Those of `options`, as `app` has them.
+std::string lines_of(const CLI::App& app, std::span<const TakenOption> options) {
+  std::string text;
+  for (const TakenOption& each : options) {
+    const CLI::Option& option = *app.get_option(std::string(each.name));
+    text += line_of(
+        option, each.meaning.empty() ? option.get_description() : std::string(each.meaning), false);
+  }
+  return text;
+}
+
 /// "-b/--minbytes", "--check/--no-check".
 std::string all_names(const CLI::Option& option) {
   std::vector<std::string> names;
@@ -76,8 +97,26 @@ std::string all_names(const CLI::Option& option) {
 
 std::span<const Subcommand> subcommands() { return kSubcommands; }
 
-std::string description(const Subcommand& subcommand) {
-  return fmt::format("{}; {}", subcommand.meaning, taken(subcommand));
+std::string description(const Subcommand& subcommand) { return std::string(subcommand.meaning); }
+
+std::string help(const CLI::App& app, const Subcommand& subcommand) {
+  const CLI::App& own = *app.get_subcommand(std::string(subcommand.name));
+  std::string usage = fmt::format("Usage: cc-bench {}", subcommand.name);
+  std::string options;
+  for (const CLI::Option* option : own.get_options()) {
+    if (!option->get_positional()) continue;
+    usage += " " + option->get_name(true);
+    options += line_of(*option, option->get_description(), true);
+  }
+  options += lines_of(app, subcommand.takes);
+  for (const CLI::Option* option : own.get_options()) {
+    if (option->get_positional()) continue;
+    options += line_of(*option, option->get_description(), false);
+  }
+  if (!subcommand.takes_measured.empty())
+    options += "With --measure:\n" + lines_of(app, subcommand.takes_measured);
+  return fmt::format("cc-bench {}: {}\n{} [OPTIONS]\n\n{}", subcommand.name, subcommand.meaning,
+                     usage, options);
 }
 
 Status check_taken(const CLI::App& app, const Subcommand& subcommand, bool measured) {

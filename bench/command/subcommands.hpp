@@ -32,8 +32,11 @@ struct Subcommand {
 
 std::span<const Subcommand> subcommands();
 
-/// For the help: its meaning, and what it takes.
+/// For the help of all: its meaning.
 std::string description(const Subcommand& subcommand);
+
+/// Its own help: how it is used, and the options of `app` that it takes.
+std::string help(const CLI::App& app, const Subcommand& subcommand);
 
 /// Whether `app` was given nothing but what `subcommand` takes.
 Status check_taken(const CLI::App& app, const Subcommand& subcommand, bool measured);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <span>
@@ -13,11 +14,20 @@
 #include "algorithms/algorithms.hpp"
 #include "bench/command/names.hpp"
 #include "bench/measure/links.hpp"
+#include "bench/measure/memory.hpp"
 #include "bench/measure/trial.hpp"
 
 namespace ccoll::bench {
 
 namespace {
+
+/// "2.5 GiB": about.
+std::string memory_text(std::uint64_t bytes) {
+  constexpr double kMebi = 1 << 20;
+  const double mebi = static_cast<double>(bytes) / kMebi;
+  if (mebi < 1) return fmt::format("{} bytes", bytes);
+  return mebi < 1024 ? fmt::format("{:.0f} MiB", mebi) : fmt::format("{:.1f} GiB", mebi / 1024);
+}
 
 /// Everything of a row but its size.
 struct Setting {
@@ -36,8 +46,14 @@ struct Setting {
 
 class Walk {
  public:
-  Walk(Communicator& communicator, const Options& options, RowSink* sink, Gpu* gpu)
-      : communicator_(communicator), options_(options), sink_(sink), gpu_(gpu) {}
+  Walk(Communicator& communicator, const Options& options, RowSink* sink, Gpu* gpu,
+       const MemoryLimit& memory)
+      : communicator_(communicator), options_(options), sink_(sink), gpu_(gpu), memory_(memory) {
+    for (const Operation* operation : options.ops) {
+      for (const Setting& setting : settings(*operation))
+        all_ += operation->has_data ? sizes_of(setting).size() : 1;
+    }
+  }
 
   bool operation(const Operation& operation) {
     if (sink_) sink_->begin_operation(operation, note(operation));
@@ -94,11 +110,51 @@ class Walk {
     return text;
   }
 
-  bool sizes(const Setting& setting) {
-    Patterns patterns({setting.type, setting.op, communicator_.size()});
+  /// The sizes that the host has memory for.
+  SizeRange range_of(const Setting& setting) const {
+    // The buffers of GPUs are no memory of the host.
+    if (gpu_ != nullptr) return options_.sizes;
+    return within_memory(options_.sizes, buffers_of(setting), memory_.bytes);
+  }
+
+  Buffers buffers_of(const Setting& setting) const {
+    return {setting.operation, setting.type, communicator_.size(), memory_.ranks_here,
+            options_.in_place};
+  }
+
+  std::vector<std::uint64_t> sizes_of(const Setting& setting) const {
+    const SizeRange range = range_of(setting);
     const std::uint64_t unit = size_unit(setting.operation, setting.type, communicator_.size());
+    if (range.end < std::max(range.begin, unit) && range.end < options_.sizes.end) return {};
+    return size_list(range, unit);
+  }
+
+  /// Where sizes are left out, says so once for each operation.
+  void remark_on_memory(const Setting& setting) {
+    const SizeRange range = range_of(setting);
+    if (range.end == options_.sizes.end || remarked_ == &setting.operation) return;
+    remarked_ = &setting.operation;
+    const std::uint64_t least = std::max(options_.sizes.begin, std::uint64_t{1});
+    if (sizes_of(setting).empty())
+      throw Error(ErrorKind::exhausted,
+                  fmt::format("{} of {} bytes takes {} for the buffers of the {} ranks of a host, "
+                              "which has {}: give a smaller -b and -e, or fewer ranks",
+                              setting.operation.name, short_size(least),
+                              memory_text(bytes_on_host(buffers_of(setting), least)),
+                              memory_.ranks_here, memory_text(memory_.bytes)));
+    if (!sink_) return;
+    sink_->remark(fmt::format(
+        "-e is lowered from {} to {}: there is {} of memory for the buffers "
+        "of {} rank{} of a host (--max-memory)",
+        short_size(options_.sizes.end), short_size(range.end), memory_text(memory_.bytes),
+        memory_.ranks_here, memory_.ranks_here == 1 ? "" : "s"));
+  }
+
+  bool sizes(const Setting& setting) {
+    remark_on_memory(setting);
+    Patterns patterns({setting.type, setting.op, communicator_.size()});
     bool good = true;
-    for (const std::uint64_t bytes : size_list(options_.sizes, unit)) {
+    for (const std::uint64_t bytes : sizes_of(setting)) {
       good = row(setting, &patterns, bytes) && good;
     }
     return good;
@@ -109,7 +165,8 @@ class Walk {
     const int size = communicator_.size();
     if (sink_) {
       sink_->progress(fmt::format("{} {} {} …", operation.name, short_size(bytes),
-                                  operation.has_data ? to_string(setting.type) : ""));
+                                  operation.has_data ? to_string(setting.type) : ""),
+                      done_++, all_);
     }
     Row row;
     row.bytes = bytes;
@@ -273,6 +330,10 @@ class Walk {
   const Options& options_;
   RowSink* sink_;
   Gpu* const gpu_;
+  const MemoryLimit memory_;
+  const Operation* remarked_ = nullptr;  ///< on the memory that it takes
+  std::size_t done_ = 0;                 ///< rows
+  std::size_t all_ = 0;
 };
 
 }  // namespace
@@ -287,9 +348,11 @@ void KeptRows::begin_operation(const Operation& operation, const std::string&) {
   operation_ = &operation;
 }
 
-void KeptRows::progress(const std::string& what) {
+void KeptRows::progress(const std::string& what, std::size_t, std::size_t) {
   if (on_terminal_) fmt::print(stderr, "\r{:<60}", what);
 }
+
+void KeptRows::remark(const std::string& text) { fmt::print(stderr, "# {}\n", text); }
 
 void KeptRows::add(Row row) {
   const auto [place, is_new] = places_.try_emplace(row_key(row), rows_.size());
@@ -318,8 +381,20 @@ std::vector<Measured> measured_of(const std::vector<KeptRows::One>& rows, const 
   return measured;
 }
 
-bool measure_rows(Communicator& communicator, const Options& options, RowSink* sink, Gpu* gpu) {
-  Walk walk(communicator, options, sink, gpu);
+MemoryLimit agree_on_memory(Communicator& communicator, int ranks_here, std::uint64_t asked) {
+  // The rest is for what the library itself, and others, need meanwhile.
+  const auto left = available_memory();
+  const std::uint64_t most = static_cast<std::uint64_t>(INT64_MAX);
+  const std::uint64_t mine = asked > 0 ? asked : left ? *left / 10 * 9 : most;
+  std::array<std::int64_t, 2> least = {static_cast<std::int64_t>(std::min(mine, most)),
+                                       -std::int64_t{ranks_here}};
+  communicator.all_reduce(std::span(least), ReduceOp::min);
+  return {static_cast<std::uint64_t>(least[0]), static_cast<int>(-least[1])};
+}
+
+bool measure_rows(Communicator& communicator, const Options& options, RowSink* sink, Gpu* gpu,
+                  const MemoryLimit& memory) {
+  Walk walk(communicator, options, sink, gpu, memory);
   bool good = true;
   for (const Operation* operation : options.ops) good = walk.operation(*operation) && good;
   return good;

@@ -4,6 +4,7 @@
 /// One rank's walk over all rows that the options ask for.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -22,8 +23,10 @@ class RowSink {
   virtual ~RowSink() = default;
   /// Before an operation's rows.
   virtual void begin_operation(const Operation& operation, const std::string& note) = 0;
-  /// What is measured at the moment.
-  virtual void progress(const std::string& what) = 0;
+  /// `what` is being measured; `done` of `all` rows are behind it.
+  virtual void progress(const std::string& what, std::size_t done, std::size_t all) = 0;
+  /// `text` says how something is measured otherwise than it was asked for.
+  virtual void remark(const std::string& text) = 0;
   virtual void add(Row row) = 0;
 };
 
@@ -36,7 +39,8 @@ class KeptRows final : public RowSink {
   KeptRows(const KeptRows&) = delete;
   KeptRows& operator=(const KeptRows&) = delete;
   void begin_operation(const Operation& operation, const std::string& note) override;
-  void progress(const std::string& what) override;
+  void progress(const std::string& what, std::size_t done, std::size_t all) override;
+  void remark(const std::string& text) override;
   void add(Row row) override;
 
   struct One {
@@ -57,10 +61,20 @@ class KeptRows final : public RowSink {
 std::vector<Measured> measured_of(const std::vector<KeptRows::One>& rows, const CostTable& costs,
                                   int lanes);
 
+/// How much memory rows may take on each host, the same on every rank.
+struct MemoryLimit {
+  std::uint64_t bytes = UINT64_MAX;
+  int ranks_here = 1;  ///< the most ranks that a host has
+};
+
+/// Collective. `ranks_here` share this rank's host; `asked`, if not 0, is in place of what the host
+/// has left.
+MemoryLimit agree_on_memory(Communicator& communicator, int ranks_here, std::uint64_t asked);
+
 /// Collective. `sink` is null except on rank 0; `gpu` is that of this rank's buffers, on every rank
 /// or on none. Returns false where any rank found a wrong element; the same on all ranks. Throws
 /// ccoll::Error where a call fails.
 bool measure_rows(Communicator& communicator, const Options& options, RowSink* sink,
-                  Gpu* gpu = nullptr);
+                  Gpu* gpu = nullptr, const MemoryLimit& memory = {});
 
 }  // namespace ccoll::bench

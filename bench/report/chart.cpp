@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <sstream>
 
+#include "bench/command/options.hpp"
 #include "bench/command/sizes.hpp"
 #include "bench/report/page_parts.hpp"
 
@@ -67,13 +70,48 @@ std::string grid(const Axis& x, const Axis& y, const std::string& unit,
                    kRight, kHeight - 6, kHeight - 6, unit);
 }
 
-std::string series_class(std::size_t number) {
-  return fmt::format("n{} c{} d{}", number, number % 8, number / 8 % 4);
+constexpr std::size_t kColours = 8;
+constexpr std::size_t kDashes = 4;
+
+/// The number of the algorithm that a series' name has as a word; none: there is none in it.
+std::optional<std::size_t> algorithm_in(const std::string& name) {
+  static const std::vector<std::string> all = all_algorithms();
+  std::istringstream words(name);
+  for (std::string word; words >> word;) {
+    const auto found = std::ranges::find(all, word);
+    if (found != all.end()) return static_cast<std::size_t>(found - all.begin());
+  }
+  return std::nullopt;
+}
+
+/// Colour and dash of each series, as classes: an algorithm's are the same on all pages, and
+/// series that would have the same ones have other dashes, then other colours.
+std::vector<std::string> looks_of(const std::vector<std::string>& names) {
+  std::vector<std::string> looks;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::size_t first = algorithm_in(names[i]).value_or(i);
+    for (std::size_t turn = 0; turn < kColours * kDashes; ++turn) {
+      const std::size_t colour = (first + turn / kDashes) % kColours;
+      const std::size_t dash = (first / kColours + turn) % kDashes;
+      std::string look = fmt::format("c{} d{}", colour, dash);
+      const bool is_free = std::ranges::find(looks, look) == looks.end();
+      if (!is_free && turn + 1 < kColours * kDashes) continue;
+      looks.push_back(std::move(look));
+      break;
+    }
+  }
+  return looks;
+}
+
+std::vector<std::string> names_of(const std::vector<ChartSeries>& all) {
+  std::vector<std::string> names;
+  for (const ChartSeries& series : all) names.push_back(series.name);
+  return names;
 }
 
 bool has_place(const ChartPoint& point) { return point.bytes > 0 && point.value > 0; }
 
-std::string series_text(const ChartSeries& series, std::size_t number, const Axis& x,
+std::string series_text(const ChartSeries& series, const std::string& look, const Axis& x,
                         const Axis& y) {
   std::string line;
   std::string points;
@@ -90,7 +128,7 @@ std::string series_text(const ChartSeries& series, std::size_t number, const Axi
   return fmt::format(
       "<g class=\"series {}\" tabindex=\"0\" role=\"group\" aria-label=\"{}: arrow keys move "
       "along it\"><polyline points=\"{}\"/>\n{}</g>\n",
-      series_class(number), escaped(series.name), line, points);
+      look, escaped(series.name), line, points);
 }
 
 std::string mark_text(const ChartMark& mark, const Axis& x, const Axis& y) {
@@ -153,7 +191,9 @@ std::string chart(const std::vector<ChartSeries>& all, const std::string& title,
       "figures\">\n{}",
       kWidth, kHeight, escaped(title), grid(x, y, unit, tick));
   for (const ChartMark& mark : marks) text += mark_text(mark, x, y);
-  for (std::size_t i = 0; i < all.size(); i++) text += series_text(all[i], i, x, y);
+  const std::vector<std::string> looks = looks_of(names_of(all));
+  for (std::size_t i = 0; i < all.size(); i++)
+    text += series_text(all[i], fmt::format("n{} {}", i, looks[i]), x, y);
   return text +
          "</svg>\n<p class=\"readout\" aria-live=\"polite\">Point at a mark, or press Tab and the "
          "arrow keys.</p>\n</figure>\n";
@@ -161,12 +201,13 @@ std::string chart(const std::vector<ChartSeries>& all, const std::string& title,
 
 std::string chart_legend(const std::vector<std::string>& names) {
   std::string text = "<fieldset class=\"legend\" aria-label=\"Lines shown\">\n";
+  const std::vector<std::string> looks = looks_of(names);
   for (std::size_t i = 0; i < names.size(); i++) {
     text += fmt::format(
         "<label><input type=\"checkbox\" checked=\"checked\" value=\"n{0}\"/> <svg class=\"series "
         "{1}\" viewBox=\"0 0 32 12\" aria-hidden=\"true\"><polyline points=\"0,6 32,6\"/></svg> "
         "{2}</label>\n",
-        i, fmt::format("c{} d{}", i % 8, i / 8 % 4), escaped(names[i]));
+        i, looks[i], escaped(names[i]));
   }
   return text + "</fieldset>\n";
 }

@@ -49,6 +49,7 @@ p { margin: .3rem 0; overflow-wrap: anywhere; }
 .bad { font-weight: bold; color: var(--c6); }
 .charts { display: grid; gap: 1rem; margin: 1rem 0;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
+.charts > .chart:only-child { max-width: 40rem; }
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; white-space: nowrap; }
 caption { text-align: left; font-weight: bold; padding: .5rem 0; }

@@ -2,9 +2,11 @@
 #include "bench/report/report.hpp"
 #include "ccoll/version.hpp"
 
+#include "bench/command/columns.hpp"
 #include "bench/measure/gpu.hpp"
 #include "bench/report/page.hpp"
 #include "bench/report/whole_file.hpp"
+#include "core/text.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -47,6 +49,16 @@ void require_written(std::FILE* file, const std::string& name) {
 }
 
 }  // namespace
+
+std::string progress_text(const std::string& what, std::size_t done, std::size_t all,
+                          double elapsed_s) {
+  constexpr double kLongS = 10;
+  if (elapsed_s < kLongS || done == 0) return what;
+  const double left_s = elapsed_s / static_cast<double>(done) * static_cast<double>(all - done);
+  const std::string left =
+      left_s < 100 ? fmt::format("{:.0f} s", left_s) : fmt::format("{:.0f} min", left_s / 60);
+  return fmt::format("{} row {} of {}, about {} more", what, done + 1, all, left);
+}
 
 Status check_outputs(const Options& options) {
   if (!options.baseline.empty()) {
@@ -123,54 +135,85 @@ Report::Report(const Options& options, const Session& session)
 Report::~Report() { clear_progress(); }
 
 void Report::write_header(const Machine& machine) const {
-  fmt::print("# cc-bench {} on {}: {}, {} core{}, {:.1f} GiB of memory\n", version(), machine.host,
-             machine.processor, machine.cores_usable, machine.cores_usable == 1 ? "" : "s",
-             machine.memory_gib);
-  fmt::print("# {}\n", describe_ranks(session_, machine));
-  fmt::print("# limits: {} open files per process, {} per call\n", machine.open_files,
-             session_.timeout_s ? fmt::format("{:g} s", *session_.timeout_s) : "no time limit");
+  const auto say = [this](const std::string& text) {
+    fmt::print("{}", wrapped(text, width_, "# "));
+  };
+  say(fmt::format("cc-bench {} on {}: {}, {} core{}, {:.1f} GiB of memory", version(), machine.host,
+                  machine.processor, machine.cores_usable, machine.cores_usable == 1 ? "" : "s",
+                  machine.memory_gib));
+  say(describe_ranks(session_, machine));
+  say(fmt::format(
+      "limits: {} open files per process, {} per call", machine.open_files,
+      session_.timeout_s ? fmt::format("{:g} s", *session_.timeout_s) : "no time limit"));
   if (options_.command == Options::Command::matrix) return;
-  fmt::print("# time: median over batches of a call's mean, slowest rank{}; GB/s: 10^9 bytes/s\n",
-             options_.is_on_gpu() ? ", by events of its GPU" : "");
-  fmt::print("# p50, p99: of single calls (of batches below {:g} us); ~: the batches differ much\n",
-             kTimedSinglyUs);
+  say(fmt::format("time: median over batches of a call's mean, slowest rank{}; GB/s: 10^9 bytes/s",
+                  options_.is_on_gpu() ? ", by events of its GPU" : ""));
+  say(fmt::format(
+      "p50, p99: of single calls (of batches below {:g} us); ~: the batches differ much",
+      kTimedSinglyUs));
   if (options_.skew_ms > 0)
-    fmt::print("# wait cpu %: of a core, by a rank that waits {} ms for the last one to call\n",
-               options_.skew_ms);
+    say(fmt::format("wait cpu %: of a core, by a rank that waits {} ms for the last one to call",
+                    options_.skew_ms));
   if (options_.overlap)
-    fmt::print(
-        "# with sleep: a call during which its caller sleeps as long as it takes alone, "
-        "over the longer\n");
+    say("with sleep: a call during which its caller sleeps as long as it takes alone, over the "
+        "longer");
   if (options_.is_on_gpu()) {
-    fmt::print(
-        "# buffers are memory of GPUs, {} in a stream of each rank's own, up to {} in a row\n",
+    say(fmt::format(
+        "buffers are memory of GPUs, {} in a stream of each rank's own, up to {} in a "
+        "row",
         options_.graph_calls > 0 ? fmt::format("graphs of {} calls", options_.graph_calls)
                                  : "calls",
-        kCallsInStream);
-    fmt::print("# call cpu us: processor time until a call's thread has put it into the stream\n");
+        kCallsInStream));
+    say("call cpu us: processor time until a call's thread has put it into the stream");
   }
-  fmt::print("# {}\n", options_.check ? "every result is compared bit by bit with the exact one"
-                                      : "results are not checked");
+  say(options_.check ? "every result is compared bit by bit with the exact one"
+                     : "results are not checked");
   std::fflush(stdout);
 }
 
 void Report::begin_operation(const Operation& operation, const std::string& note) {
   clear_progress();
   if (options_.is_table_off()) return;
-  table_.emplace(operation, Extras{.baseline = verdict_.has_baseline(),
-                                   .device = options_.is_on_gpu(),
-                                   .skew = options_.skew_ms > 0,
-                                   .overlap = options_.overlap});
-  fmt::print("#\n# {}{}{}\n{}", operation.name, note.empty() ? "" : ": ", note, table_->heading());
+  const Extras extras{.baseline = verdict_.has_baseline(),
+                      .device = options_.is_on_gpu(),
+                      .skew = options_.skew_ms > 0,
+                      .overlap = options_.overlap,
+                      .types = options_.types.size() > 1,
+                      .reductions = options_.reduce_ops.size() > 1,
+                      .roots = !options_.root.has_value(),
+                      .width = width_,
+                      .largest = options_.sizes.end};
+  table_.emplace(operation, extras);
+  std::vector<std::string> alike;
+  if (operation.has_data && !extras.types) alike.emplace_back(to_string(options_.types.front()));
+  if (operation.reduces && !extras.reductions)
+    alike.emplace_back(to_string(options_.reduce_ops.front()));
+  if (operation.rooted && !extras.roots) alike.push_back(fmt::format("root {}", *options_.root));
+  if (!note.empty()) alike.push_back(note);
+  fmt::print(
+      "#\n{}{}",
+      wrapped(fmt::format("{}{}{}", operation.name, alike.empty() ? "" : ": ", joined(alike)),
+              width_, "# "),
+      table_->heading());
   std::fflush(stdout);
 }
 
-void Report::progress(const std::string& what) {
+void Report::progress(const std::string& what, std::size_t done, std::size_t all) {
   if (!on_terminal_) return;
   clear_progress();
-  fmt::print(stderr, "{}", what);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin_;
+  const std::string text = progress_text(what, done, all, elapsed.count());
+  fmt::print(stderr, "{}", text);
   std::fflush(stderr);
-  progress_width_ = what.size();
+  progress_width_ = text.size();
+}
+
+void Report::remark(const std::string& text) {
+  clear_progress();
+  document_["remarks"].push_back(text);
+  if (options_.is_table_off()) return;
+  fmt::print("{}", wrapped(text, width_, "# "));
+  std::fflush(stdout);
 }
 
 void Report::clear_progress() {
@@ -206,23 +249,44 @@ bool Report::finish() {
     // Its verdict is in its text.
   } else if (!options_.is_table_off()) {
     fmt::print("#\n");
-    for (const std::string& line : lines) fmt::print("# {}\n", line);
+    for (const std::string& line : lines) fmt::print("{}", wrapped(line, width_, "# "));
   } else if (!verdict_.is_good()) {
     for (const std::string& line : lines) fmt::print(stderr, "cc-bench: {}\n", line);
   }
-  document_["average_busbw_GBps"] = verdict_.average_busbw();
-  document_["wrong_rows"] = verdict_.wrong_rows();
   document_["verdict"] = lines;
   document_["good"] = verdict_.is_good();
+  write_documents();
+  require_written(stdout, "standard output");
+  if (csv_) require_written(csv_.get(), options_.csv);
+  return verdict_.is_good();
+}
+
+void Report::fail(const std::string& why) noexcept try {
+  clear_progress();
+  std::vector<std::string> lines = verdict_.lines();
+  lines.push_back("FAILED: " + why);
+  document_["verdict"] = lines;
+  document_["failure"] = why;
+  document_["good"] = false;
+  write_documents();
+  for (const std::string& path : {options_.json, options_.html}) {
+    if (path.empty() || path == "-") continue;
+    fmt::print(stderr, "cc-bench: {} has what was measured before\n", path);
+  }
+} catch (const std::exception& error) {
+  // Where a file cannot be written, that is what has ended it, and is told.
+  if (why != error.what()) std::fprintf(stderr, "cc-bench: %s\n", error.what());
+}
+
+void Report::write_documents() {
+  document_["average_busbw_GBps"] = verdict_.average_busbw();
+  document_["wrong_rows"] = verdict_.wrong_rows();
   if (options_.json == "-") {
     fmt::print("{}\n", document_.dump(2));
   } else if (!options_.json.empty()) {
     value_or_throw(write_whole(options_.json, document_.dump(2) + "\n"));
   }
   if (!options_.html.empty()) value_or_throw(write_whole(options_.html, page(document_)));
-  require_written(stdout, "standard output");
-  if (csv_) require_written(csv_.get(), options_.csv);
-  return verdict_.is_good();
 }
 
 }  // namespace ccoll::bench

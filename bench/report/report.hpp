@@ -4,6 +4,7 @@
 /// What rank 0 writes: the table and the page for people, CSV and JSON for programs, a progress
 /// line. Every row of the table and of the CSV form is on its way as soon as it is measured.
 
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -31,6 +32,11 @@ struct Session {
   std::string command;
 };
 
+/// The progress line: `what`, and for a sweep that has taken more than ten seconds how far it is
+/// and how long it will take, if the other rows take as long as those before.
+std::string progress_text(const std::string& what, std::size_t done, std::size_t all,
+                          double elapsed_s);
+
 /// Whether the baseline can be read and the files that `options` name can be written. Told before
 /// ranks are started, it ends the program at once and not when they have waited for each other.
 Status check_outputs(const Options& options);
@@ -47,7 +53,8 @@ class Report final : public RowSink {
   /// A heading of the table before an operation's rows.
   void begin_operation(const Operation& operation, const std::string& note) override;
   /// Shown on standard error while a row is measured, if that is a terminal.
-  void progress(const std::string& what) override;
+  void progress(const std::string& what, std::size_t done, std::size_t all) override;
+  void remark(const std::string& text) override;
   void add(Row row) override;
   /// In place of rows.
   void add_matrix(const Matrix& matrix);
@@ -56,6 +63,9 @@ class Report final : public RowSink {
   /// The average and the verdict, which it returns; throws Error{exhausted} where output could not
   /// be written.
   bool finish();
+  /// In place of finish() where measuring has ended with an error: writes the files that were asked
+  /// for with what was measured, and says so. Throws nothing.
+  void fail(const std::string& why) noexcept;
 
  private:
   struct Close {
@@ -67,6 +77,7 @@ class Report final : public RowSink {
   static File open(const std::string& path);
   void write_header(const Machine& machine) const;
   void clear_progress();
+  void write_documents();
 
   Options options_;
   Session session_;
@@ -74,6 +85,8 @@ class Report final : public RowSink {
   File csv_;
   nlohmann::json document_;
   bool on_terminal_;
+  const std::size_t width_ = output_columns();  ///< of the text
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::size_t progress_width_ = 0;
   std::optional<Table> table_;  ///< of the operation that was begun last
 };

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string_view>
+
 namespace ccoll::bench {
 
 namespace {
@@ -30,44 +33,57 @@ std::string wrong_text(const Row& row) { return row.wrong ? fmt::format("{}", *r
 }  // namespace
 
 struct Table::Column {
-  enum class Shown { always, reduces, rooted, baseline, device, skew, overlap };
+  enum class Shown { always, types, reduces, rooted, baseline, device, skew, overlap };
 
   const char* name;
   const char* unit;
   int width;
   std::string (*text)(const Row& row);
   Shown shown = Shown::always;
+  int gives_way = 0;  ///< where columns are too few, the highest first; 0: never
 };
 
 const Table::Column Table::kColumns[] = {
-    {"size", "(B)", 11, [](const Row& row) { return fmt::format("{}", row.bytes); }},
-    {"type", "", 8, [](const Row& row) { return row.type; }},
+    {"size", "(B)", 0, [](const Row& row) { return fmt::format("{}", row.bytes); }},
+    {"type", "", 8, [](const Row& row) { return row.type; }, Column::Shown::types},
     {"redop", "", 7, [](const Row& row) { return row.reduce_op; }, Column::Shown::reduces},
     {"root", "", 4, [](const Row& row) { return fmt::format("{}", row.root); },
      Column::Shown::rooted},
     {"time ", "(us) ", 9, time_text},
-    {"p50", "(us)", 7, [](const Row& row) { return figure(row.timing.p50_us); }},
-    {"p99", "(us)", 7, [](const Row& row) { return figure(row.timing.p99_us); }},
-    {"algbw", "(GB/s)", 7, [](const Row& row) { return figure(row.algbw); }},
-    {"busbw", "(GB/s)", 7, [](const Row& row) { return figure(row.busbw); }},
+    {"p50", "(us)", 6, [](const Row& row) { return figure(row.timing.p50_us); },
+     Column::Shown::always, 2},
+    {"p99", "(us)", 6, [](const Row& row) { return figure(row.timing.p99_us); },
+     Column::Shown::always, 3},
+    {"algbw", "(GB/s)", 6, [](const Row& row) { return figure(row.algbw); }},
+    {"busbw", "(GB/s)", 6, [](const Row& row) { return figure(row.busbw); }},
     {"time", "/old", 5, ratio_text, Column::Shown::baseline},
     {"call", "cpu us", 6, putting_text, Column::Shown::device},
     {"wait", "cpu %", 5, waiting_text, Column::Shown::skew},
     {"with", "sleep", 5, overlap_text, Column::Shown::overlap},
     {"#wrong", "", 6, wrong_text},
-    {"via", "", 6, [](const Row& row) { return row.transport; }},
+    {"via", "", 6, [](const Row& row) { return row.transport; }, Column::Shown::always, 1},
     {"algorithm", "", 0, [](const Row& row) { return row.algorithm; }},
 };
 
-Table::Table(const Operation& operation, const Extras& extras) {
+namespace {
+
+/// As long as an algorithm's name is.
+constexpr std::size_t kAlgorithmWidth = std::string_view("recursive_doubling").size();
+
+}  // namespace
+
+Table::Table(const Operation& operation, const Extras& extras)
+    : size_width_(std::max<std::size_t>(fmt::format("{}", extras.largest).size(), 6)) {
   const auto is_shown = [&](Column::Shown shown) {
     switch (shown) {
       case Column::Shown::always:
         return true;
+      case Column::Shown::types:
+        return extras.types;
       case Column::Shown::reduces:
-        return operation.reduces;
+        return operation.reduces && extras.reductions;
       case Column::Shown::rooted:
-        return operation.rooted;
+        return operation.rooted && extras.roots;
       case Column::Shown::baseline:
         return extras.baseline;
       case Column::Shown::device:
@@ -81,6 +97,22 @@ Table::Table(const Operation& operation, const Extras& extras) {
   };
   for (const Column& column : kColumns)
     if (is_shown(column.shown)) columns_.push_back(&column);
+  while (width() > extras.width) {
+    const auto first = std::ranges::max_element(columns_, {}, &Column::gives_way);
+    if ((*first)->gives_way == 0) break;
+    columns_.erase(first);
+  }
+}
+
+std::size_t Table::width_of(const Column& column) const {
+  if (&column == &kColumns[0]) return size_width_;
+  return static_cast<std::size_t>(column.width);
+}
+
+std::size_t Table::width() const {
+  std::size_t all = kAlgorithmWidth;
+  for (const Column* column : columns_) all += width_of(*column) + 1;
+  return all - 1;
 }
 
 /// Right-aligned cells, the last one as long as it is.
@@ -89,7 +121,7 @@ std::string Table::joined_line(F&& cell) const {
   std::string line;
   for (const Column* column : columns_) {
     if (!line.empty()) line += ' ';
-    line += fmt::format("{:>{}}", cell(*column), column->width);
+    line += fmt::format("{:>{}}", cell(*column), width_of(*column));
   }
   line.erase(line.find_last_not_of(' ') + 1);
   return line;

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The table for people: about a hundred columns wide, whatever an operation has to say.
+/// The table for people, no wider than their terminal.
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "bench/command/columns.hpp"
 #include "bench/measure/operations.hpp"
 #include "bench/report/row.hpp"
 
@@ -20,9 +23,17 @@ struct Extras {
   bool device = false;
   bool skew = false;
   bool overlap = false;
+  // Where all rows are alike there is no column: the heading of the operation says it.
+  bool types = true;
+  bool reductions = true;
+  bool roots = true;
+  /// Columns of the terminal. Where they are too few, figures are left to the other forms.
+  std::size_t width = kUsualColumns;
+  std::uint64_t largest = 32 << 20;  ///< bytes of a row
 };
 
-/// One operation's columns: it has a reduction and a root where the operation does.
+/// One operation's columns: it has a reduction and a root where the operation does and rows differ
+/// in them.
 class Table {
  public:
   Table(const Operation& operation, const Extras& extras);
@@ -36,7 +47,11 @@ class Table {
   template <typename F>
   std::string joined_line(F&& cell) const;
 
+  std::size_t width() const;
+  std::size_t width_of(const Column& column) const;
+
   std::vector<const Column*> columns_;
+  std::size_t size_width_;
 };
 
 }  // namespace ccoll::bench

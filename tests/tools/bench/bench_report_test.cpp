@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -6,10 +7,12 @@
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 
 #include "bench/command/matrix.hpp"
 #include "bench/report/baseline.hpp"
+#include "bench/report/chart.hpp"
 #include "bench/report/page.hpp"
 #include "bench/report/row.hpp"
 #include "bench/report/verdict.hpp"
@@ -167,6 +170,33 @@ TEST_CASE("one wrong element is a failure", "[bench][unit]") {
   row.wrong = 1;
   verdict.add(row);
   CHECK_FALSE(verdict.is_good());
+}
+
+TEST_CASE("an algorithm has one colour and dash on all pages", "[bench][unit]") {
+  const auto look_of = [](const std::vector<std::string>& names, std::size_t number) {
+    const std::string legend = chart_legend(names);
+    std::vector<ChartSeries> series;
+    for (const std::string& name : names) series.push_back({name, {{8, 1, "a point"}}});
+    const std::string key = fmt::format("value=\"n{}\"", number);
+    const std::string box = legend.substr(legend.find(key));
+    const std::size_t begin = box.find("class=\"series ") + 14;
+    const std::string look = box.substr(begin, box.find('"', begin) - begin);
+    // The lines look as the legend says.
+    CHECK(chart(series, "t", "us").find(fmt::format("series n{} {}\"", number, look)) !=
+          std::string::npos);
+    return look;
+  };
+  CHECK(look_of({"ring", "tree"}, 0) == look_of({"tree", "two_shot", "ring"}, 2));
+  CHECK(look_of({"tree", "ring"}, 0) == look_of({"all_reduce tree"}, 0));
+  CHECK(look_of({"ring", "tree"}, 0) != look_of({"ring", "tree"}, 1));
+  // Two series by one algorithm are told apart.
+  const std::vector<std::string> twice = {"all_reduce float32 ring", "all_reduce int8 ring"};
+  CHECK(look_of(twice, 0) != look_of(twice, 1));
+  std::set<std::string> looks;
+  std::vector<std::string> many;
+  for (int i = 0; i < 20; ++i) many.push_back(fmt::format("operation {}", i));
+  for (std::size_t i = 0; i < many.size(); ++i) looks.insert(look_of(many, i));
+  CHECK(looks.size() == many.size());
 }
 
 TEST_CASE("the page draws a mark per row and chart, and shows every row in its table",

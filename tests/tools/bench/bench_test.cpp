@@ -84,14 +84,15 @@ TEST_CASE("sizes multiply, are whole units, and none comes twice", "[bench][unit
 
 TEST_CASE("after size 0 comes one unit", "[bench][unit]") {
   CHECK(size_list({0, 32, 2, 0}, 4) == Sizes{0, 4, 8, 16, 32});
-  CHECK(size_list({0, 100, 4, 0}, 12) == Sizes{0, 12, 48});
+  CHECK(size_list({0, 100, 4, 0}, 12) == Sizes{0, 12, 48, 96});
   CHECK(size_list({0, 30, 2, 10}, 4) == Sizes{0, 4, 8, 20, 28});
   CHECK(size_list({0, 0, 2, 0}, 4) == Sizes{0});
 }
 
 TEST_CASE("sizes near the end of 64 bits end", "[bench][unit]") {
   const std::uint64_t top = ~std::uint64_t{0};
-  CHECK(size_list({top / 2, top, 4, 0}, 1).size() == 1);
+  CHECK(size_list({top / 2, top, 4, 0}, 1) == Sizes{top / 2, top});
+  CHECK(size_list({top / 2, top, 4, 0, true}, 1) == Sizes{top / 2, top});
 }
 
 TEST_CASE("sizes are read with K, M, G and T and written so that they read back", "[bench][unit]") {
@@ -218,7 +219,7 @@ TEST_CASE("every header of the CSV form is explained in the help", "[bench][unit
   }
 }
 
-TEST_CASE("the table is about a hundred columns wide and marks unsteady times", "[bench][unit]") {
+TEST_CASE("the table fits 80 columns and marks unsteady times", "[bench][unit]") {
   Row row;
   row.bytes = std::uint64_t{64} << 30;
   row.type = "bfloat16";
@@ -227,9 +228,9 @@ TEST_CASE("the table is about a hundred columns wide and marks unsteady times", 
   row.algorithm = "recursive_doubling";
   row.transport = "inproc";
   row.timing = summarise({100, 100, 100, 120, 120}, {});
-  const Table table(*find_operation("reduce"), {});
+  const Table table(*find_operation("reduce"), {.width = 120});
   const std::string steady = table.line(row);
-  CHECK(steady.size() <= 112);
+  CHECK(steady.size() <= 120);
   CHECK(steady.find('~') == std::string::npos);
   CHECK(steady.find("recursive_doubling") != std::string::npos);
   row.timing = summarise({100, 100, 100, 150, 150}, {});
@@ -237,6 +238,18 @@ TEST_CASE("the table is about a hundred columns wide and marks unsteady times", 
   CHECK(table.line(row).find("100.0~") != std::string::npos);
   CHECK(table.heading().find("root") != std::string::npos);
   CHECK(Table(*find_operation("barrier"), {}).heading().find("root") == std::string::npos);
+  // A value that all rows share stands above the table; the usual table has all other columns.
+  const Extras alike{.types = false, .reductions = false, .roots = false};
+  row.bytes = 32 << 20;
+  const Table usual(*find_operation("reduce"), alike);
+  CHECK(usual.line(row).size() <= 80);
+  CHECK_THAT(usual.heading(), Catch::Contains("p99") && Catch::Contains("via") &&
+                                  !Catch::Contains("root") && !Catch::Contains("redop"));
+  // Where columns are too few, those that say least go first.
+  const Extras narrow{.types = false, .reductions = false, .roots = false, .width = 66};
+  CHECK(Table(*find_operation("reduce"), narrow).line(row).size() <= 66);
+  CHECK_THAT(Table(*find_operation("reduce"), narrow).heading(),
+             Catch::Contains("busbw") && !Catch::Contains("p99"));
 }
 
 TEST_CASE("options that cannot be carried out are refused with the reason", "[bench][unit]") {
@@ -325,7 +338,9 @@ TEST_CASE("a subcommand takes the options of its table, and refuses all others b
         CAPTURE(each.name, option.name);
         CHECK(named.contains(std::string(option.name)));
         CHECK_THAT(parse({"--help"})->text, Catch::Contains(description(each).substr(0, 20)));
-        CHECK_THAT(description(each), Catch::Contains(std::string(option.name)));
+        const std::string name(each.name);
+        CHECK_THAT(parse({name.c_str(), "--help"})->text,
+                   Catch::Contains(std::string(option.name)));
       }
     }
   }

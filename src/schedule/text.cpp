@@ -5,6 +5,9 @@
 #include <charconv>
 #include <limits>
 #include <optional>
+#include <vector>
+
+#include "core/text.hpp"
 
 namespace ccoll {
 namespace {
@@ -263,6 +266,7 @@ class Parser {
     do {
       if (!peer(step.sends.emplace_back())) return false;
     } while (!scan_.token().empty() && is_digit(scan_.token().front()));
+    if (scan_.token() == ",") return fail_here("ranks are separated by blanks, as in send 1 2");
     return true;
   }
 
@@ -410,8 +414,16 @@ Result<std::vector<Program>> parse_programs(std::string_view text) {
     }
   }
   if (programs.empty() || programs.size() != programs.front().size) {
-    return fail(ErrorKind::invalid_argument, "{} programs of {} ranks", programs.size(),
-                programs.empty() ? 0 : programs.front().size);
+    if (programs.empty())
+      return fail(ErrorKind::invalid_argument,
+                  "there is no program: expected one for each rank, like 'program rank 0 of 2 "
+                  "blocks 1'");
+    std::vector<std::uint32_t> missing;
+    for (Rank rank = static_cast<Rank>(programs.size()); rank < programs.front().size; ++rank)
+      missing.push_back(rank);
+    return fail(ErrorKind::invalid_argument, "the program{} of {} {} missing: expected {} in all",
+                missing.size() == 1 ? "" : "s", list_ranks(missing),
+                missing.size() == 1 ? "is" : "are", programs.front().size);
   }
   return programs;
 }

@@ -61,12 +61,26 @@ Execution find_slots(const Resolved& schedule, const std::vector<LinkState>& lin
   return run;
 }
 
+/// How many messages each end of a link sends or takes in a call.
+std::string mismatch_text(const Resolved& schedule, const detail::ResolvedLink& link,
+                          const LinkState& state) {
+  const detail::ResolvedLane& from = schedule.lanes[link.from_lane];
+  const auto messages = [](std::uint64_t count) {
+    return fmt::format("{} message{}", count, count == 1 ? "" : "s");
+  };
+  if (state.pushed < state.popped)
+    return fmt::format("rank {} waits for {} of rank {} lane {}, which sends {} in one call",
+                       link.to, messages(state.popped), from.rank, from.number, state.pushed);
+  return fmt::format("rank {} lane {} sends {} to rank {}, which takes {} in one call", from.rank,
+                     from.number, messages(state.pushed), link.to, state.popped);
+}
+
 void check_links(const Resolved& schedule, const std::vector<LinkState>& links,
                  Findings& findings) {
   for (std::uint32_t link = 0; link < links.size(); ++link) {
     if (links[link].pushed == links[link].popped) continue;
-    findings.add(FindingKind::links, "link {}: {} slices are pushed and {} popped in one call",
-                 schedule.link_name(link), links[link].pushed, links[link].popped);
+    findings.add(FindingKind::links, "{}",
+                 mismatch_text(schedule, schedule.links[link], links[link]));
   }
 }
 

@@ -21,9 +21,8 @@ int main() try {
   for (const double x : row) squares[0] += x * x;
   world.all_reduce(squares);
 
-  std::printf("rank %d: largest %g, sum %.4f, softmax of its last %.4f, norm of the row %.2f\n",
-              world.rank(), largest[0], sum[0], std::exp(row[1] - largest[0]) / sum[0],
-              std::sqrt(squares[0]));
+  std::printf("rank %d: largest %g, sum %.4f, softmax of its last %.4f, norm %.2f\n", world.rank(),
+              largest[0], sum[0], std::exp(row[1] - largest[0]) / sum[0], std::sqrt(squares[0]));
 } catch (const ccoll::Error& error) {
   std::printf("%s\n", error.what());
   return 1;

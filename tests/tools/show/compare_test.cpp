@@ -2,7 +2,10 @@
 #include "show/commands/compare.hpp"
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "said.hpp"
 #include "show/model/call.hpp"
@@ -63,7 +66,7 @@ TEST_CASE("cc-show compare: rounds last what the formulas say", "[show][unit]") 
 TEST_CASE("cc-show compare: figures of each algorithm, of any operation", "[show][unit]") {
   const std::string text = said({"compare", "ring", "double_tree", "-n", "8", "-c", "1000",
                                  "--latency", "10", "--bandwidth", "1"});
-  CHECK_THAT(text, Contains("all_reduce by ring, double_tree: 8 ranks, 1000 elements"));
+  CHECK_THAT(text, Contains("all_reduce by ring, double_tree: 8 ranks, 1,000 elements"));
   CHECK_THAT(text, Contains("ring                      14         147.0"));
   CHECK_THAT(text, Contains("10 us"));
   CHECK_THAT(said({"compare", "broadcast", "binomial", "linear"}),
@@ -111,6 +114,19 @@ TEST_CASE("cc-show compare: its curves are what simulate says of such a network"
       }
     }
   }
+}
+
+TEST_CASE("cc-show compare: its two models have names, and it is said why they differ",
+          "[show][unit]") {
+  CHECK_THAT(said({"compare", "ring", "tree"}), Contains("By latency and bandwidth alone: "));
+  const auto path = std::filesystem::temp_directory_path() / "ccoll_compare_models.html";
+  said({"compare", "ring", "tree", "-n", "4", "-o", path.string()});
+  std::stringstream page;
+  page << std::ifstream(path).rdbuf();
+  std::filesystem::remove(path);
+  CHECK_THAT(page.str(), Contains("By latency and bandwidth alone: ") &&
+                             Contains("By the simulator: ") &&
+                             Contains("its times are longer than those of the pictures above"));
 }
 
 TEST_CASE("cc-show compare: wrong usage is named", "[show][unit]") {

@@ -6,6 +6,7 @@
 
 #include "algorithms/algorithms.hpp"
 #include "said.hpp"
+#include "show/text/labels.hpp"
 
 namespace ccoll::show::test {
 namespace {
@@ -25,13 +26,20 @@ std::vector<std::string> line_of(const std::string& text, const std::string& fir
   return {};
 }
 
-TEST_CASE("cc-show: alone it names every command, operation and algorithm", "[show][unit]") {
+TEST_CASE("cc-show: alone it names every command and operation, and fits a small terminal",
+          "[show][unit]") {
   const std::string text = said({});
+  const std::string all = said({"list"});
   for (const Command& command : commands()) CHECK_THAT(text, Contains(std::string(command.name)));
   for (const CatalogueEntry& entry : catalogue()) {
     CHECK_THAT(text, Contains(std::string(to_string(entry.kind))));
-    CHECK_THAT(text, Contains(std::string(to_string(entry.algorithm))));
+    CHECK_THAT(all, Contains(std::string(to_string(entry.kind))));
+    CHECK_THAT(all, Contains(std::string(to_string(entry.algorithm))));
   }
+  // A prompt follows it.
+  CHECK(std::ranges::count(text, '\n') < 24);
+  CHECK_THAT(text, Contains("docs/learn/README.md") && Contains("docs/learn/gallery/index.html"));
+  CHECK_THAT(all, Contains("cc-show list all_reduce"));
 }
 
 TEST_CASE("cc-show: the commands to type first work", "[show][unit]") {
@@ -59,7 +67,7 @@ TEST_CASE("cc-show list: the figures are the formulas' and each source is named"
   for (const CatalogueEntry& entry : catalogue()) {
     for (const Rank n : {2, 7, 16}) {
       const std::string text = said({"list", std::string(to_string(entry.kind)), "-n",
-                                     fmt::format("{}", n), "--count", "1000"});
+                                     fmt::format("{}", n), "--count", "1000", "--width", "200"});
       CAPTURE(text);
       Problem problem;
       problem.kind = entry.kind;
@@ -68,19 +76,32 @@ TEST_CASE("cc-show list: the figures are the formulas' and each source is named"
       const Theory theory = entry.theory(problem);
       std::vector<std::string> words = line_of(text, std::string(to_string(entry.algorithm)));
       words.erase(std::remove(words.begin(), words.end(), "*"), words.end());
-      REQUIRE(words.size() > 5);
-      CHECK(words[1] == fmt::format("{}", theory.depth));
-      CHECK(words[2] == fmt::format("{}", theory.busiest.messages));
-      CHECK(words[3] == fmt::format("{}", theory.busiest.elems_sent));
-      CHECK(words[4] == fmt::format("{}", theory.busiest.elems_reduced));
+      REQUIRE(words.size() == 5);
+      CHECK(words[1] == grouped(theory.depth));
+      CHECK(words[2] == grouped(theory.busiest.messages));
+      CHECK(words[3] == grouped(theory.busiest.elems_sent));
+      CHECK(words[4] == grouped(theory.busiest.elems_reduced));
       CHECK_THAT(text, Contains(std::string(entry.source)));
     }
   }
 }
 
+TEST_CASE("cc-show list: the depth is no number of rounds, and is not called so", "[show][unit]") {
+  const std::string text = said({"list", "all_to_all"});
+  CHECK_THAT(text, Contains("  depth  messages") && !Contains("rounds"));
+  CHECK(line_of(text, "pairwise")[1] == "1");
+  CHECK_THAT(said({"steps", "all_to_all", "-a", "pairwise", "--step", "1"}),
+             Contains("round 1 of 3"));
+}
+
 TEST_CASE("cc-show: every command says how it is used", "[show][unit]") {
   for (const Command& command : commands()) {
-    const std::string text = said({std::string(command.name), "--help"});
+    std::string text = said({std::string(command.name), "--help"});
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);)
+      CHECK(line.size() <= 80 + 2);  // bytes; an ellipsis has three
+    // Its lines are broken.
+    std::ranges::replace(text, '\n', ' ');
     CHECK_THAT(text, Contains("Usage: cc-show " + std::string(command.name)));
     CHECK_THAT(text, Contains(std::string(command.meaning)));
   }
@@ -102,6 +123,11 @@ TEST_CASE("cc-show: wrong usage is told with what was expected", "[show][unit]")
   CHECK_THAT(refused({"list", "broadcast", "--root", "8"}), Contains("expected 0 to 7"));
   CHECK_THAT(refused({"list", "all_reduce", "-n", "0"}),
              Contains("'0' is no number of ranks: expected 1 to"));
+  CHECK_THAT(
+      refused({"page", "all_reduce", "-n", "64", "-o", "x.html"}),
+      Contains("64 ranks are too many for cc-show page: expected 1 to 32; cc-show simulate"));
+  CHECK_THAT(refused({"compare", "ring", "tree", "-n", "1000"}),
+             Contains("1000 ranks are too many for cc-show compare: expected 1 to 32"));
   CHECK_THAT(refused({"list", "all_reduce", "--no-such"}), Contains("--no-such"));
 }
 

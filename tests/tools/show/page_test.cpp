@@ -82,6 +82,12 @@ TEST_CASE("cc-show page: several algorithms stand on one page", "[show][unit]") 
   REQUIRE(data["runs"].size() == 2);
   CHECK(data["runs"][0]["algorithm"] == "ring");
   CHECK(data["runs"][1]["algorithm"] == "tree");
+  const std::string path = (std::filesystem::temp_directory_path() / "ccoll_two.html").string();
+  const std::string text =
+      said({"page", "all_reduce", "--algo", "ring,tree", "-n", "4", "-o", path});
+  std::filesystem::remove(path);
+  CHECK_THAT(text, Contains("all_reduce by ring, 4 ranks") &&
+                       Contains("\n  and all_reduce by tree, 4 ranks"));
 }
 
 TEST_CASE("cc-show page: of a second tree both forms are there, mirrored and shifted",

@@ -373,6 +373,15 @@ TEST_CASE("cc-show call: the table is for people", "[show][golden]") {
         "rank 2   20 21   30 33\n");
 }
 
+TEST_CASE("cc-show call: a reduce has a result at its root alone", "[show][unit]") {
+  CHECK(said({"call", "reduce", "-n", "3", "--root", "1", "--count", "2", "--algo", "binomial"}) ==
+        "reduce of 2 int32, sum, root 1, by binomial, 3 ranks over inproc\n\n"
+        "         before  after\n"
+        "rank 0   0 1     -\n"
+        "rank 1   10 11   30 33\n"
+        "rank 2   20 21   -\n");
+}
+
 TEST_CASE("cc-show call: what cannot be is refused", "[show]") {
   CHECK_THAT(refused({"call"}), Contains("no operation given"));
   CHECK_THAT(refused({"call", "all_to_al"}), Contains("did you mean all_to_all?"));

@@ -98,10 +98,10 @@ TEST_CASE("cc-show run: a message with the wrong block ends where it does not be
           "[show][unit]") {
   // Rank 0 keeps what comes in step 3 as block 1 instead of 0, and does not get block 0.
   const std::string text = explained(with_line(8, "  3: recv 2 -> output[1], send 1"));
-  CHECK_THAT(text, Contains("rank 0, block 0; nothing was stored there"));
+  CHECK_THAT(text, Contains("rank 0, block A; nothing was stored there"));
   CHECK_THAT(text,
-             Contains("rank 0, block 1: its first element is 30, and should be 36; it is what "
-                      "belongs to block 0 (all)"));
+             Contains("rank 0, block B: its first element is 30, and should be 36; it is what "
+                      "belongs to block A (all)"));
 }
 
 TEST_CASE("cc-show run: an own contribution that is left out is missed", "[show][unit]") {
@@ -109,7 +109,7 @@ TEST_CASE("cc-show run: an own contribution that is left out is missed", "[show]
   const std::string text =
       explained(with_line(6, "  1: recv 2 -> scratch[2], send 1")
                     .replace(learners_ring().find("lane 0\n"), 7, "lane 0 scratch 2\n"));
-  CHECK_THAT(text, Contains("finishes block 2 too early: once from rank 1 2, none from rank 0"));
+  CHECK_THAT(text, Contains("finishes block C too early: once from rank 1 2, none from rank 0"));
   CHECK_THAT(text, Contains("rank 1 lane 0 step 2 (line 14)"));
 }
 
@@ -123,9 +123,9 @@ TEST_CASE("cc-show run: a contribution that is in twice is shown where it ends",
       "program rank 1 of 2 blocks 1\nlane 0 scratch 0\n"
       "  0: recv 0 + input[0] -> scratch[0], send 0\n"
       "  1: scratch[0] finish -> output[0]\n");
-  CHECK_THAT(text, Contains("finishes block 0 with a contribution in it more than once"));
-  CHECK_THAT(text, Contains("rank 0, block 0") && Contains("rank 0's is in 2 times"));
-  CHECK_THAT(text, !Contains("rank 1, block 0"));
+  CHECK_THAT(text, Contains("finishes block A with a contribution in it more than once"));
+  CHECK_THAT(text, Contains("rank 0, block A") && Contains("rank 0's is in 2 times"));
+  CHECK_THAT(text, !Contains("rank 1, block A"));
 }
 
 TEST_CASE("cc-show run: a result that no step finishes is told", "[show][unit]") {
@@ -157,8 +157,31 @@ TEST_CASE("cc-show run: who receives before it sends waits in a cycle, with line
 TEST_CASE("cc-show run: a message that nobody takes is told", "[show][unit]") {
   // Rank 2 does not wait for the last one.
   const std::string text = explained(with_line(23, ""));
-  CHECK_THAT(text, Contains("link rank 1 lane 0 to rank 2: 4 slices are pushed and 3 popped"));
-  CHECK_THAT(text, Contains("rank 2, block 1; nothing was stored there"));
+  CHECK_THAT(text, Contains("rank 1 lane 0 sends 4 messages to rank 2, which takes 3"));
+  CHECK_THAT(text, Contains("rank 2, block B; nothing was stored there"));
+}
+
+TEST_CASE("cc-show run: a forgotten finish is told as what it is", "[show][unit]") {
+  // As lesson 4's ring, but nobody finishes: every result is complete.
+  std::string text = learners_ring();
+  for (std::size_t at = 0; (at = text.find(" finish", at)) != std::string::npos;)
+    text.erase(at, std::string_view(" finish").size());
+  const std::string said_of_it = explained(text);
+  CHECK_THAT(said_of_it, Contains("Write finish in the step that adds the last contribution"));
+  CHECK_THAT(said_of_it, !Contains("With equal elements"));
+}
+
+TEST_CASE("cc-show run: programs that are missing are named, and a comma between ranks",
+          "[show][unit]") {
+  const std::string ring = learners_ring();
+  const std::string first = ring.substr(0, ring.find("program rank 1"));
+  CHECK_THAT(refused_text(first), Contains("the programs of ranks 1, 2 are missing"));
+  CHECK_THAT(refused_text(ring.substr(0, ring.find("program rank 2"))),
+             Contains("the program of rank 2 is missing: expected 3 in all"));
+  CHECK_THAT(refused_text("schedule broadcast ranks 3 count 1 root 0\n"), Contains("no program"));
+  std::string text = learners_ring();
+  text.insert(text.find("send 1") + 6, ", 2");
+  CHECK_THAT(refused_text(text), Contains("ranks are separated by blanks, as in send 1 2"));
 }
 
 /// A reduce to rank 0 of three, whose lanes may be given otherwise.
@@ -184,7 +207,7 @@ TEST_CASE("cc-show run: a message that never comes is waited for, and nobody is 
 TEST_CASE("cc-show run: a contribution that is added twice is counted", "[show][unit]") {
   const std::string text = explained(
       reduce_to_0(kSumsAll, "  0: input[0] -> send 0 2\n", "  0: recv 1 + input[0] -> send 0\n"));
-  CHECK_THAT(text, Contains("rank 0 lane 0 step 0 (line 4) window 0: finishes block 0 with a "
+  CHECK_THAT(text, Contains("rank 0 lane 0 step 0 (line 4) window 0: finishes block A with a "
                             "contribution in it more than once: once from rank 0 2, 2 times from "
                             "rank 1"));
 }
@@ -192,7 +215,7 @@ TEST_CASE("cc-show run: a contribution that is added twice is counted", "[show][
 TEST_CASE("cc-show run: a message that nobody receives is named with its line", "[show][unit]") {
   const std::string text =
       explained(reduce_to_0(kSumsAll, "  0: input[0] -> send 0 2\n", kSendsTo0));
-  CHECK_THAT(text, Contains("link rank 1 lane 0 to rank 2: 1 slices are pushed and 0 popped") &&
+  CHECK_THAT(text, Contains("rank 1 lane 0 sends 1 message to rank 2, which takes 0") &&
                        Contains("Messages that nobody receives:\n"
                                 "    rank 1 (lane 0, step 0) (line 7) sends to rank 2\n"));
 }
@@ -211,12 +234,12 @@ TEST_CASE("cc-show run: what is overwritten before it is sent is told, with line
   CHECK(all_reduce("  0: input[0] -> send 1\n  1: " + kSum).empty());
   // Where the call is in place the sum lies where the numbers were that are still to be sent.
   CHECK_THAT(all_reduce("  0: " + kSum + "  1: input[0] -> send 1\n"),
-             Contains("rank 0 lane 0 step 1 (line 5) window 0: reads input block 0 after output "
-                      "block 0, the same memory where the call is in place, was stored"));
+             Contains("rank 0 lane 0 step 1 (line 5) window 0: reads input block A after output "
+                      "block A, the same memory where the call is in place, was stored"));
   // Lent means that it may be read where it lies, until the receiver has it.
   CHECK_THAT(all_reduce("  0: input[0] -> output[0], send 1 lend always\n  1: recv 1 + output[0] "
                         "finish -> output[0]\n"),
-             Contains("rank 0 lane 0 step 1 (line 5) window 0: writes output block 0 while it may "
+             Contains("rank 0 lane 0 step 1 (line 5) window 0: writes output block A while it may "
                       "still be lent by rank 0 lane 0 step 0 (line 4)"));
   // The other rank's numbers are what is sent back, and not the own ones.
   CHECK_THAT(
@@ -233,7 +256,7 @@ TEST_CASE("cc-show run: one that is right only for its own count is found", "[sh
       "  0: input[0] -> output[0], send 1\n  1: input[1] -> output[1]\n"
       "program rank 1 of 2 blocks 2\nlane 0\n  0: recv 0 -> output[0]\n");
   CHECK_THAT(text, Contains("with another count (three windows") &&
-                       Contains("rank 1 output block 1 window 0: nothing was stored there"));
+                       Contains("rank 1 output block B window 0: nothing was stored there"));
   CHECK_THAT(text, !Contains("Results that are wrong"));
 }
 
@@ -349,7 +372,8 @@ TEST_CASE("cc-show run --execute --transport: every algorithm gives the same ove
 TEST_CASE("cc-show run --execute --transport: times stand beside the library's", "[show][unit]") {
   const TemporaryFile file(learners_ring());
   for (const std::string transport : {"inproc", "shm", "tcp"}) {
-    const auto output = answer({"run", file.path(), "--execute", "--transport", transport});
+    const auto output =
+        answer({"run", file.path(), "--execute", "--transport", transport, "--width", "200"});
     REQUIRE(output);
     CHECK(output->status == 0);
     CHECK_THAT(output->text, Contains(fmt::format("executed over {} links between 3", transport)));

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "algorithms/algorithms.hpp"
 #include "said.hpp"
@@ -15,7 +16,9 @@ namespace {
 using Catch::Contains;
 
 /// What is said of a schedule that must be found wrong.
-std::string said_of_wrong(const std::vector<std::string>& words) {
+std::string said_of_wrong(std::vector<std::string> words) {
+  // In long lines, so that texts are found.
+  words.insert(words.end(), {"--width", "300"});
   const auto output = answer(words);
   INFO((output ? std::string() : output.error().message));
   REQUIRE(output);
@@ -31,7 +34,7 @@ TEST_CASE("cc-show verify: every algorithm is proven, and it is said what was ch
   CHECK(output->status == 0);
   INFO(output->text);
   std::size_t proven = 0;
-  for (std::size_t at = 0; (at = output->text.find("   proven\n", at)) != std::string::npos; ++at) {
+  for (std::size_t at = 0; (at = output->text.find("  proven\n", at)) != std::string::npos; ++at) {
     ++proven;
   }
   CHECK(proven == catalogue().size());
@@ -47,7 +50,7 @@ TEST_CASE("cc-show verify: counts the contributions of the schedules that it loo
   // four ranks contribute to, on four ranks.
   const std::string text = said({"verify", "all_reduce", "--algo", "tree", "-n", "4"});
   const std::uint64_t expected = (3 + 3 + 0 + 1 + 1) * 4 * 4;
-  CHECK_THAT(text, Contains("4..4") && Contains(fmt::format(" {} ", expected)));
+  CHECK_THAT(text, Contains("4 ranks\n") && Contains(fmt::format(" {} ", expected)));
   CHECK_THAT(text, !Contains("double_tree") && !Contains("broadcast"));
 }
 
@@ -56,15 +59,15 @@ TEST_CASE("cc-show verify: of one schedule it tells the order in which it combin
   CHECK_THAT(said({"verify", "all_reduce", "--algo", "two_shot", "-n", "4"}),
              Contains("every block: 0+1+2+3\n"));
   CHECK_THAT(said({"verify", "reduce_scatter", "--algo", "ring", "-n", "3"}),
-             Contains("block 0: 0+(1+2)\n") && Contains("block 1: 1+(0+2)\n"));
-  CHECK_THAT(said({"verify", "all_gather", "--algo", "ring", "-n", "3"}), !Contains("block 0"));
+             Contains("block A: 0+(1+2)\n") && Contains("block B: 1+(0+2)\n"));
+  CHECK_THAT(said({"verify", "all_gather", "--algo", "ring", "-n", "3"}), !Contains("block A"));
 }
 
 TEST_CASE("cc-show verify --break: a message that is missing stops who waits for it",
           "[show][unit]") {
   const std::string text = said_of_wrong({"verify", "all_reduce", "-a", "ring", "--break", "drop"});
   CHECK_THAT(text, Contains("rank 1 does not send what step 0"));
-  CHECK_THAT(text, Contains("5 slices are pushed and 6 popped"));
+  CHECK_THAT(text, Contains("waits for 6 messages of rank 1 lane 0, which sends 5"));
   CHECK_THAT(text, Contains("rank 2 (lane 0, step 6) waits for a message from rank 1\n"));
   CHECK_THAT(text, Contains("rank 1 (lane 0) is at its end, and sends no more\n"));
 }
@@ -80,11 +83,11 @@ TEST_CASE("cc-show verify --break: a message too many, or out of turn, spoils re
           "[show][unit]") {
   const std::string twice =
       said_of_wrong({"verify", "all_reduce", "-a", "ring", "--break", "duplicate"});
-  CHECK_THAT(twice, Contains("7 slices are pushed and 6 popped"));
-  CHECK_THAT(twice, Contains("rank 0, block 1: its first element is 46, and should be 64"));
+  CHECK_THAT(twice, Contains("sends 7 messages"));
+  CHECK_THAT(twice, Contains("rank 0, block B: its first element is 46, and should be 64"));
   const std::string swapped =
       said_of_wrong({"verify", "all_reduce", "-a", "ring", "--break", "reorder"});
-  CHECK_THAT(swapped, Contains("combines block 3 window 0 with block 0 window 0"));
+  CHECK_THAT(swapped, Contains("combines block D window 0 with block A window 0"));
   CHECK_THAT(refused({"verify", "all_to_all", "-a", "pairwise", "--break", "reorder"}),
              Contains("nothing of that kind makes all_to_all by pairwise"));
 }
@@ -92,10 +95,10 @@ TEST_CASE("cc-show verify --break: a message too many, or out of turn, spoils re
 TEST_CASE("cc-show verify --break: the tutorial's ring is wrong, which equal inputs hide",
           "[show][unit]") {
   const std::string text = said_of_wrong({"verify", "all_reduce", "--break", "tutorial"});
-  CHECK_THAT(text, Contains("rank 0, block 0: its first element is 68, and should be 60"));
+  CHECK_THAT(text, Contains("rank 0, block A: its first element is 68, and should be 60"));
   CHECK_THAT(text, Contains("all ones for example"));
   // 2(n-1) steps, each of which goes once round in turn, but for the ring of ours.
-  CHECK_THAT(text, Contains("up to 23 others, in\nall_reduce by ring for 5."));
+  CHECK_THAT(text, Contains("up to 23 others, in all_reduce by ring for 5."));
   CHECK_THAT(refused({"verify", "all_reduce", "-n", "2", "--break", "tutorial"}),
              Contains("3 ranks or more"));
   CHECK_THAT(refused({"verify", "broadcast", "--break", "tutorial"}),
@@ -137,9 +140,9 @@ TEST_CASE("cc-show steps --break: every form shows what is wrong", "[show][unit]
   };
   const std::string text = with({"drop", "--all"});
   CHECK_THAT(text, Contains("Broken on purpose: rank 1 does not send"));
-  CHECK_THAT(text, Contains("b1 not taken from 1"));
+  CHECK_THAT(text, Contains("B not taken from rank 1"));
   // A block that is not where it belongs says whose place it should be in.
-  CHECK_THAT(with({"tutorial", "--all"}), Contains("b2:all"));
+  CHECK_THAT(with({"tutorial", "--all"}), Contains("C:all"));
 
   const auto output =
       answer({"steps", "all_reduce", "-a", "ring", "--break", "drop", "--format", "json"});
@@ -168,9 +171,15 @@ TEST_CASE("cc-show verify: an algorithm without an operation is proven of all th
   const std::string text = said({"verify", "--algo", "ring", "-n", "1..4"});
   for (const CatalogueEntry& entry : catalogue()) {
     CAPTURE(to_string(entry.kind), to_string(entry.algorithm));
-    const std::string row =
-        fmt::format("  {:<16}{:<20}", to_string(entry.kind), to_string(entry.algorithm));
-    CHECK((text.find(row) != text.npos) == (entry.algorithm == Algorithm::ring));
+    bool has_row = false;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line);
+      std::string operation, algorithm;
+      words >> operation >> algorithm;
+      has_row |= operation == to_string(entry.kind) && algorithm == to_string(entry.algorithm);
+    }
+    CHECK(has_row == (entry.algorithm == Algorithm::ring));
   }
 }
 

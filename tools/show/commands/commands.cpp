@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/command/columns.hpp"
 #include "ccoll/version.hpp"
 #include "core/text.hpp"
 #include "show/commands/command.hpp"
@@ -20,6 +21,7 @@
 #include "show/commands/steps.hpp"
 #include "show/commands/trace.hpp"
 #include "show/commands/verify.hpp"
+#include "show/model/call.hpp"
 #include "show/page/page.hpp"
 
 namespace ccoll::show {
@@ -27,8 +29,7 @@ namespace ccoll::show {
 namespace {
 
 constexpr std::array kCommands = {
-    Command{"list", "the algorithms of an operation: rounds, messages, elements and source",
-            add_list},
+    Command{"list", "the algorithms of an operation: depth, messages, elements, source", add_list},
     Command{"steps", "an algorithm at work, round by round", add_steps},
     Command{"call", "an operation really executed: all buffers before and after", add_real_call},
     Command{"page", "the same as a page for a browser, with a player", add_page},
@@ -41,19 +42,28 @@ constexpr std::array kCommands = {
             add_trace},
 };
 
-/// For somebody who typed no argument.
+/// For somebody who typed no argument: no more than a terminal of 24 lines shows.
 Output overview() {
+  const std::size_t width = bench::output_columns();
   std::string text =
-      "cc-show shows collective operations at work: the very schedules that the library executes.\n"
-      "\nType these first:\n"
+      "cc-show shows collective operations at work: the very schedules that the\n"
+      "library executes. Type these first:\n"
       "  cc-show steps all_reduce --algo ring -n 4    a ring at work, round by round\n"
       "  cc-show list all_reduce                      what each algorithm costs\n"
       "  cc-show verify all_reduce --algo ring        the proof that it is right\n"
       "\nCommands (cc-show COMMAND --help says more):\n";
   for (const Command& command : commands()) {
-    text += fmt::format("  {:<10}{}\n", command.name, command.meaning);
+    text += bench::wrapped_beside(fmt::format("  {:<10}", command.name), command.meaning, width);
   }
-  text += "\nOperations and their algorithms:\n" + operations_text();
+  std::vector<std::string_view> names;
+  for (const bench::Operation& operation : bench::operations())
+    if (operation.kind && !operation.ragged) names.push_back(operation.name);
+  text +=
+      "\n" + bench::wrapped(
+                 "Operations (cc-show list has their algorithms): " + joined(names) + ".", width);
+  text +=
+      "\nA course in twelve lessons: docs/learn/README.md\n"
+      "Pictures that move, for a browser: docs/learn/gallery/index.html\n";
   return {text, 0};
 }
 
@@ -83,7 +93,8 @@ Result<Output> run(int argc, const char* const* argv) {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     const auto chosen = app.get_subcommands();
-    return Output{chosen.empty() ? app.help() : chosen.front()->help("cc-show"), 0};
+    const std::string help = chosen.empty() ? app.help() : chosen.front()->help("cc-show");
+    return Output{bench::wrapped_help(help, bench::output_columns()), 0};
   } catch (const CLI::CallForVersion&) {
     return Output{fmt::format("cc-show {}\n", version()), 0};
   } catch (const CLI::ParseError& error) {

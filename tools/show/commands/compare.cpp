@@ -9,23 +9,24 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <utility>
 
+#include "bench/command/columns.hpp"
 #include "bench/report/whole_file.hpp"
 #include "core/text.hpp"
+#include "show/commands/width.hpp"
 #include "show/model/call.hpp"
 #include "show/model/picture.hpp"
 #include "show/page/curves.hpp"
 #include "show/page/page.hpp"
-#include "show/text/wrapped.hpp"
+#include "show/text/labels.hpp"
 #include "sim/arrivals.hpp"
 
 namespace ccoll::show {
 
 namespace {
-
-constexpr std::size_t kWidth = 100;
 
 struct CompareOptions {
   CallWords words;
@@ -34,6 +35,7 @@ struct CompareOptions {
   double bandwidth_gb_per_s = LinkCosts{}.bandwidth_bytes_per_s / 1e9;
   bool writes = false;  ///< a page
   std::string path;
+  std::optional<std::size_t> width;
 };
 
 /// CLI::Range lets through what is no number at all.
@@ -55,8 +57,9 @@ LinkCosts links_of(const CompareOptions& options) {
 
 std::string clock_text(const CompareOptions& options) {
   return fmt::format(
-      "Simulated: a rank sends and receives {:g} GB/s at most, a message is {:g} us longer on its "
-      "way, and combining takes no time. A round is over when its last message has come. This is "
+      "By latency and bandwidth alone: a rank sends and receives {:g} GB/s at most, a message is "
+      "{:g} us longer on its way, and steps and combining take no time. A round is over when its "
+      "last message has come. This is "
       "one window: large buffers pass in many, which overlap.",
       options.bandwidth_gb_per_s, options.latency_us);
 }
@@ -117,7 +120,7 @@ std::string title_of(const std::vector<Runner>& runners) {
   for (const Runner& runner : runners) names.push_back(name_of(runner));
   return fmt::format("{} by {}: {} rank{}, {} elements", to_string(first.call.problem.kind),
                      joined(names), first.call.problem.size,
-                     first.call.problem.size == 1 ? "" : "s", first.call.problem.count);
+                     first.call.problem.size == 1 ? "" : "s", grouped(first.call.problem.count));
 }
 
 std::string table(const std::vector<Runner>& runners) {
@@ -166,8 +169,10 @@ Result<Output> compare(const CompareOptions& options) {
   const auto runners = runners_of(options);
   CCOLL_TRY(runners);
   const std::string title = title_of(*runners);
-  Output output{
-      fmt::format("{}\n\n{}\n{}", title, table(*runners), wrapped(clock_text(options), kWidth)), 0};
+  const std::size_t width = columns_of(options.width);
+  Output output{fmt::format("{}\n{}\n{}", bench::wrapped(title, width), table(*runners),
+                            bench::wrapped(clock_text(options), width)),
+                0};
   for (const Runner& runner : *runners) {
     if (!runner.picture.report.ok()) output.status = kWrong;
   }
@@ -197,6 +202,7 @@ Action add_compare(CLI::App& app) {
   app.add_option("--bandwidth", options->bandwidth_gb_per_s, "gigabytes per second of a rank")
       ->check(finite_from(1e-6, 1e6))
       ->capture_default_str();
+  add_width_option(app, options->width);
   const auto* page =
       app.add_option("-o,--output", options->path, "a page to write, like compare.html");
   return [options, page] {

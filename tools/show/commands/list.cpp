@@ -5,70 +5,93 @@
 #include <CLI/CLI.hpp>
 
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
+#include "bench/command/columns.hpp"
 #include "core/text.hpp"
+#include "show/commands/width.hpp"
 #include "show/model/call.hpp"
+#include "show/text/labels.hpp"
 
 namespace ccoll::show {
 
 namespace {
 
-std::string table(const bench::Operation& operation, const Problem& problem) {
-  std::string text = fmt::format("{}: {}\n", operation.name, operation.meaning);
-  text += fmt::format("{} rank{}", problem.size, problem.size == 1 ? "" : "s");
-  if (operation.has_data) {
-    text += fmt::format(", {} elements{}", problem.count,
-                        divides_whole_buffer(problem.kind) ? "" : " in each rank's block");
-  }
-  text += fmt::format("\n\n  {:<20}{:>8}{:>10}{:>16}{:>16}   {}\n", "algorithm", "rounds",
-                      "messages", "elements sent", "combined", "source");
+/// How many messages must wait for each other, and what the busiest rank does.
+std::string table(const bench::Operation& operation, const Problem& problem, std::size_t width) {
+  using Align = bench::TextTable::Align;
+  bench::TextTable costs(
+      {{"algorithm", Align::left}, {"depth"}, {"messages"}, {"elements sent"}, {"combined"}});
+  std::vector<std::pair<std::string, std::string_view>> sources;
   bool knows_hosts = false;
   for (const CatalogueEntry& entry : catalogue()) {
     if (entry.kind != problem.kind) continue;
     const Theory theory = entry.theory(problem);
-    text += fmt::format("  {:<20}{:>8}{:>10}{:>16}{:>16}   {}\n",
-                        fmt::format("{}{}", to_string(entry.algorithm), entry.by_host ? " *" : ""),
-                        theory.depth, theory.busiest.messages, theory.busiest.elems_sent,
-                        theory.busiest.elems_reduced, entry.source);
+    std::string name = fmt::format("{}{}", to_string(entry.algorithm), entry.by_host ? " *" : "");
+    costs.add({name, grouped(theory.depth), grouped(theory.busiest.messages),
+               grouped(theory.busiest.elems_sent), grouped(theory.busiest.elems_reduced)});
+    sources.emplace_back(std::move(name), entry.source);
     knows_hosts |= entry.by_host;
   }
-  text +=
-      "\nRounds are messages that must come one after another. Messages and elements sent are the\n"
-      "busiest rank's, and so are the elements that it combines with others; messages are those "
-      "of\n"
-      "one window, for a large buffer passes in many.\n";
-  if (knows_hosts) {
-    text += "* For ranks on several hosts: --hosts 4,4 says how many are on each.\n";
+  std::string text = fmt::format("{}: {}\n", operation.name, operation.meaning);
+  text += fmt::format("{} rank{}", problem.size, problem.size == 1 ? "" : "s");
+  if (operation.has_data) {
+    text += fmt::format(", {} elements{}", grouped(problem.count),
+                        divides_whole_buffer(problem.kind) ? "" : " in each rank's block");
   }
+  text += "\n\n" + costs.text(width) + "\n";
+  text += bench::wrapped(
+      "The depth is how many messages must come one after another. Messages and elements sent are "
+      "the busiest rank's, and so are the elements that it combines with others; messages are "
+      "those of one window, for a large buffer passes in many.",
+      width);
+  if (knows_hosts) {
+    text += bench::wrapped("* For ranks on several hosts: --hosts 4,4 says how many are on each.",
+                           width);
+  }
+  text += "\nSources:\n";
+  for (const auto& [name, source] : sources)
+    text += bench::wrapped_beside(fmt::format("  {:<20}", name), source, width);
   return text;
 }
+
+struct ListOptions {
+  CallWords words;
+  std::optional<std::size_t> width;
+};
 
 }  // namespace
 
 Action add_list(CLI::App& app) {
-  const auto words = std::make_shared<CallWords>();
-  words->ranks = 8;
-  words->count = 1 << 20;
-  add_problem_options(app, *words, kMostRanks);
-  return [words]() -> Result<Output> {
-    if (words->operation.empty()) return Output{operations_text(), 0};
-    const auto call = call_of(*words);
+  const auto options = std::make_shared<ListOptions>();
+  options->words.ranks = 8;
+  options->words.count = 1 << 20;
+  add_problem_options(app, options->words, kMostRanks);
+  add_width_option(app, options->width);
+  return [options]() -> Result<Output> {
+    const std::size_t width = columns_of(options->width);
+    if (options->words.operation.empty()) return Output{operations_text(width), 0};
+    const auto call = call_of(options->words);
     CCOLL_TRY(call);
-    return Output{table(*call->operation, call->problem), 0};
+    return Output{table(*call->operation, call->problem, width), 0};
   };
 }
 
-std::string operations_text() {
+std::string operations_text(std::size_t width) {
   std::string text;
   for (const bench::Operation& operation : bench::operations()) {
     if (!operation.kind || operation.ragged) continue;
     std::vector<std::string_view> names;
     for (const Algorithm each : algorithms_for(*operation.kind)) names.push_back(to_string(each));
     text +=
-        fmt::format("  {:<16}{}\n{:18}{}\n", operation.name, operation.meaning, "", joined(names));
+        bench::wrapped_beside(fmt::format("  {:<16}", operation.name), operation.meaning, width);
+    text += bench::wrapped(joined(names), width, std::string(18, ' '));
   }
-  return text;
+  return text + "\n" +
+         bench::wrapped("What each algorithm costs: cc-show list OP, like cc-show list all_reduce.",
+                        width);
 }
 
 }  // namespace ccoll::show

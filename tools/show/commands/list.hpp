@@ -4,6 +4,7 @@
 /// `cc-show list OP`: what each algorithm of an operation costs, from its formulas, and where it
 /// comes from; without OP which there are.
 
+#include <cstddef>
 #include <string>
 
 #include "show/commands/command.hpp"
@@ -12,7 +13,7 @@ namespace ccoll::show {
 
 Action add_list(CLI::App& app);
 
-/// Every operation with its meaning and the names of its algorithms, two lines each.
-std::string operations_text();
+/// Every operation with its meaning and the names of its algorithms.
+std::string operations_text(std::size_t width);
 
 }  // namespace ccoll::show

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <system_error>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "bench/command/names.hpp"
 #include "bench/report/text_file.hpp"
 #include "core/text.hpp"
+#include "show/commands/width.hpp"
 #include "show/model/call.hpp"
 #include "show/real/buffer_list.hpp"
 #include "show/real/chain.hpp"
@@ -42,6 +44,7 @@ struct Words {
   std::string input = "10*r+i";
   std::string transport = "inproc";
   bool json = false;
+  std::optional<std::size_t> width;
 };
 
 bool is_callable(const bench::Operation& operation) { return operation.name != "ping_pong"; }
@@ -301,7 +304,8 @@ Result<Output> show_call(const Words& words) {
   }
   if (const auto wrong = carry_out(examples); !wrong.empty())
     return fail(ErrorKind::invalid_argument, "{}", wrong);
-  return Output{words.json ? examples_json(examples) : examples_text(examples), 0};
+  return Output{
+      words.json ? examples_json(examples) : examples_text(examples, columns_of(words.width)), 0};
 }
 
 }  // namespace
@@ -331,6 +335,7 @@ Action add_real_call(CLI::App& app) {
   app.add_option("--transport", words->transport, "inproc, shm, verbs or tcp")
       ->capture_default_str();
   app.add_flag("--json", words->json, "as JSON");
+  add_width_option(app, words->width);
   app.get_option("--algo")->description("the algorithm (default: by cost)");
   return [words] { return show_call(*words); };
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "show/commands/view.hpp"
+#include "show/commands/width.hpp"
 #include "show/model/schedule_file.hpp"
 #include "show/real/against.hpp"
 #include "show/real/execute.hpp"
@@ -27,16 +28,17 @@ struct RunOptions {
 /// ranks take minutes, and more descriptors than a process has.
 constexpr Rank kMostRanksConnected = 16;
 
-Result<Output> execute_file(const Picture& picture, const std::string& transport) {
+Result<Output> execute_file(const Picture& picture, const std::string& transport,
+                            std::size_t width) {
   ExecuteOptions options;
   options.timed = !transport.empty();
   if (options.timed) options.transport = transport;
   const auto executed = execute(picture, options);
   CCOLL_TRY(executed);
-  Output output{executed_text(picture, *executed, options.transport),
+  Output output{executed_text(picture, *executed, options.transport, width),
                 executed->wrong == 0 ? 0 : kWrong};
   if (!options.timed) return output;
-  const auto against = against_built_ins(picture, *executed, transport);
+  const auto against = against_built_ins(picture, *executed, transport, width);
   CCOLL_TRY(against);
   output.text += against->text;
   if (!against->all_the_same) output.status = kWrong;
@@ -62,7 +64,7 @@ Result<Output> show_file(const RunOptions& options) {
   const Picture picture = picture_of(std::move(*file));
   // What the verifier objects to is shown instead.
   if (!options.execute || !picture.report.ok()) return view(picture, options.view);
-  return execute_file(picture, options.transport);
+  return execute_file(picture, options.transport, columns_of(options.view.width));
 }
 
 }  // namespace

@@ -6,14 +6,17 @@
 
 #include <charconv>
 #include <memory>
+#include <optional>
 #include <utility>
 
+#include "bench/command/columns.hpp"
 #include "bench/command/names.hpp"
 #include "bench/command/sizes.hpp"
 #include "bench/report/text_file.hpp"
 #include "bench/report/whole_file.hpp"
 #include "core/text.hpp"
 #include "show/commands/check.hpp"
+#include "show/commands/width.hpp"
 #include "show/model/call.hpp"
 #include "show/model/study.hpp"
 #include "show/page/study_json.hpp"
@@ -39,6 +42,7 @@ struct SimulateWords {
   bool shows_network = false;
   bool checks = false;
   std::string as_rank;
+  std::optional<std::size_t> width;
 };
 
 /// Simulating more at once answers no question.
@@ -177,11 +181,13 @@ SimulateWords for_check(SimulateWords words, bool has_ranks, bool has_bytes) {
   return words;
 }
 
-std::string title_of(const Question& question) {
-  return fmt::format(
-      "{}{} on {}, in virtual time until every rank has its result\n", question.operation->name,
-      question.operation->has_data ? fmt::format(" of {}", to_string(question.type)) : "",
-      question.network_name);
+std::string title_of(const Question& question, std::size_t width) {
+  return bench::wrapped(
+      fmt::format(
+          "{}{} on {}, in virtual time until every rank has its result", question.operation->name,
+          question.operation->has_data ? fmt::format(" of {}", to_string(question.type)) : "",
+          question.network_name),
+      width);
 }
 
 Result<Output> json_answer(const SimulateWords& words, const Question& question) {
@@ -200,7 +206,7 @@ class Sheets {
   Result<std::string> operator()() {
     if (sheets_.size() < question_.ranks.size()) {
       sheets_.push_back(simulate_sheet(question_, question_.ranks[sheets_.size()]));
-      return "\n" + sheet_text(question_, sheets_.back());
+      return "\n" + sheet_text(question_, sheets_.back(), columns_of(words_.width));
     }
     if (!std::exchange(words_.writes, false)) return "";
     CCOLL_TRY(bench::write_whole(words_.page, study_page(question_, sheets_)));
@@ -225,7 +231,7 @@ Result<Output> simulate(const SimulateWords& words) {
   if (words.checks) return check_simulation(*question);
   if (words.writes) CCOLL_TRY(bench::check_writable(words.page));
   if (words.format == "json") return json_answer(words, *question);
-  return Output{title_of(*question), 0, Sheets(words, *question)};
+  return Output{title_of(*question, columns_of(words.width)), 0, Sheets(words, *question)};
 }
 
 }  // namespace
@@ -258,6 +264,7 @@ Action add_simulate(CLI::App& app) {
       ->excludes(net)
       ->excludes(page)
       ->excludes(format);
+  add_width_option(app, words->width);
   // No group: of no use to people, and not in the help.
   app.add_option(kAsRankOption, words->as_rank)->group("");
   app.footer(networks_text());

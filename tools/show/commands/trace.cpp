@@ -12,6 +12,7 @@
 #include <string>
 
 #include "bench/report/whole_file.hpp"
+#include "show/commands/width.hpp"
 #include "show/model/traced_job.hpp"
 #include "show/page/trace_json.hpp"
 #include "show/page/trace_page.hpp"
@@ -29,6 +30,7 @@ struct TraceOptions {
   std::optional<std::uint64_t> call;
   std::string json;
   std::string page;
+  std::optional<std::size_t> width;
 };
 
 Result<std::string> write_json(const TraceOptions& options, const TracedJob& job,
@@ -48,7 +50,7 @@ Result<Output> show_trace(const TraceOptions& options) {
     if (!path.empty()) CCOLL_TRY(bench::check_writable(path));
   }
   if (!options.call && options.json.empty() && std::filesystem::is_directory(options.directory)) {
-    auto dumps = dumps_text(options.directory);
+    auto dumps = dumps_text(options.directory, columns_of(options.width));
     CCOLL_TRY(dumps);
     if (*dumps) return Output{std::move(**dumps), 0};
   }
@@ -62,7 +64,9 @@ Result<Output> show_trace(const TraceOptions& options) {
     return Output{std::move(*said), 0};
   }
   if (!options.call)
-    return Output{job_text(*job, fmt::format("cc-show trace {}", options.directory)), 0};
+    return Output{job_text(*job, fmt::format("cc-show trace {}", options.directory),
+                           columns_of(options.width)),
+                  0};
   const auto call = call_in(**group, *options.call);
   CCOLL_TRY(call);
   if (!options.page.empty()) {
@@ -70,7 +74,7 @@ Result<Output> show_trace(const TraceOptions& options) {
     CCOLL_TRY(said);
     return Output{std::move(*said), 0};
   }
-  return Output{call_text(**group, *call), 0};
+  return Output{call_text(**group, *call, columns_of(options.width)), 0};
 }
 
 }  // namespace
@@ -88,7 +92,9 @@ Action add_trace(CLI::App& app) {
       ->check(CLI::Range(std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max()));
   app.add_option("-c,--communicator", options->communicator,
                  "of this communicator, by name or id (default: the one with the most calls)");
-  app.add_option("--job", options->job, "of this job, where the directory has traces of several");
+  add_width_option(app, options->width);
+  app.add_option("--job", options->job,
+                 "of this job, where there are several (default: the newest)");
   return [options] { return show_trace(*options); };
 }
 

@@ -13,14 +13,15 @@
 #include <utility>
 #include <vector>
 
+#include "bench/command/columns.hpp"
 #include "core/text.hpp"
 #include "rounds/rounds.hpp"
+#include "show/commands/width.hpp"
 #include "show/model/breaking.hpp"
 #include "show/model/call.hpp"
 #include "show/text/explain.hpp"
-#include "show/text/terminal.hpp"
+#include "show/text/labels.hpp"
 #include "show/text/words.hpp"
-#include "show/text/wrapped.hpp"
 #include "verify/verify.hpp"
 
 namespace ccoll::show {
@@ -34,6 +35,7 @@ struct VerifyOptions {
   CallWords words;
   std::string ranks;
   std::string break_how;
+  std::optional<std::size_t> width;
 };
 
 /// The numbers of ranks that "4" or "1..16" stands for.
@@ -139,8 +141,8 @@ Proof prove(const CatalogueEntry& entry, const bench::Operation& operation, cons
 }
 
 std::string what_was_checked(std::size_t width) {
-  const auto point = [&](std::string_view text) { return wrapped(text, width, "  "); };
-  std::string text = wrapped(
+  const auto point = [&](std::string_view text) { return bench::wrapped(text, width, "  "); };
+  std::string text = bench::wrapped(
       "Each schedule was executed symbolically: instead of numbers, its steps move and combine "
       "the names of contributions. Sizes are such that there is nothing to send, less than one "
       "element for each rank, several windows with an uneven end, and blocks of different sizes "
@@ -166,15 +168,17 @@ std::string what_was_checked(std::size_t width) {
 std::string orders_text(const std::vector<std::string>& orders, std::size_t width) {
   if (orders.empty()) return {};
   std::string text =
-      "\n" + wrapped(
+      "\n" + bench::wrapped(
                  "A result combines the ranks' contributions in this order, and what "
                  "one step combines stands together. It decides the bits of floats.",
                  width);
   const bool all_alike = std::ranges::all_of(
       orders, [&](const std::string& order) { return order == orders.front(); });
-  if (all_alike) return text + wrapped("every block: " + orders.front(), width, "  ");
+  if (all_alike) return text + bench::wrapped("every block: " + orders.front(), width, "  ");
   for (std::size_t block = 0; block < orders.size(); ++block)
-    text += wrapped(fmt::format("block {}: {}", block, orders[block]), width, "  ");
+    text += bench::wrapped(
+        fmt::format("block {}: {}", block_name(static_cast<std::uint32_t>(block)), orders[block]),
+        width, "  ");
   return text;
 }
 
@@ -205,8 +209,13 @@ Result<Output> prove_all(const VerifyOptions& options, std::size_t width) {
   }
   const auto algorithm = algorithm_of(options.words.algorithm, call);
   CCOLL_TRY(algorithm);
-  std::string table = fmt::format("  {:<16}{:<20}{:>10}{:>10}{:>15}{:>7}\n", "operation",
-                                  "algorithm", "ranks", "schedules", "contributions", "slots");
+  using Align = bench::TextTable::Align;
+  bench::TextTable table({{"operation", Align::left},
+                          {"algorithm", Align::left},
+                          {"schedules"},
+                          {"contributions"},
+                          {"slots"},
+                          {"verdict", Align::left}});
   std::string wrong, orders;
   for (const bench::Operation& operation : bench::operations()) {
     if (!operation.kind || operation.ragged) continue;
@@ -216,33 +225,35 @@ Result<Output> prove_all(const VerifyOptions& options, std::size_t width) {
       const Proof proof = prove(entry, operation, *sizes);
       if (call && *algorithm && sizes->first == sizes->last)
         orders = orders_text(proof.orders, width);
-      table +=
-          fmt::format("  {:<16}{:<20}{:>10}{:>10}{:>15}{:>7}   {}\n", operation.name,
-                      to_string(entry.algorithm), fmt::format("{}..{}", sizes->first, sizes->last),
-                      proof.schedules, proof.contributions, proof.slots,
-                      proof.wrong.empty() ? "proven" : "WRONG");
+      table.add({std::string(operation.name), std::string(to_string(entry.algorithm)),
+                 grouped(proof.schedules), grouped(proof.contributions), grouped(proof.slots),
+                 proof.wrong.empty() ? "proven" : "WRONG"});
       if (!proof.wrong.empty()) {
-        wrong += wrapped(
+        wrong += bench::wrapped(
             fmt::format("{} by {}: {}", operation.name, to_string(entry.algorithm), proof.wrong),
             width);
       }
     }
   }
-  return Output{
-      table + "\n" + what_was_checked(width) + orders + (wrong.empty() ? "" : "\n" + wrong),
-      wrong.empty() ? 0 : kWrong};
+  std::string text = sizes->first == sizes->last
+                         ? fmt::format("{} rank{}", sizes->first, sizes->first == 1 ? "" : "s")
+                         : fmt::format("{} to {} ranks", sizes->first, sizes->last);
+  text += "\n\n" + table.text(width) + "\n" + what_was_checked(width) + orders;
+  if (!wrong.empty()) text += "\n" + wrong;
+  return Output{std::move(text), wrong.empty() ? 0 : kWrong};
 }
 
 /// The tutorial's ring and ours, round by round.
 std::string beside_ours(const Picture& wrong, const Call& call, std::size_t width) {
   const Picture ours = picture_of(call);
   return "\n" +
-         wrapped(fmt::format(
-                     "Its ranks wait in turn, for only rank 0 sends first: a message has to wait "
-                     "for up to {} others, in {} by {} for {}.",
-                     wrong.rounds.rounds.back().depth - 1, to_string(call.problem.kind),
-                     to_string(call.entry->algorithm), ours.rounds.rounds.back().depth - 1),
-                 width);
+         bench::wrapped(
+             fmt::format(
+                 "Its ranks wait in turn, for only rank 0 sends first: a message has to wait "
+                 "for up to {} others, in {} by {} for {}.",
+                 wrong.rounds.rounds.back().depth - 1, to_string(call.problem.kind),
+                 to_string(call.entry->algorithm), ours.rounds.rounds.back().depth - 1),
+             width);
 }
 
 Result<Output> show_broken(const VerifyOptions& options, std::size_t width) {
@@ -256,13 +267,15 @@ Result<Output> show_broken(const VerifyOptions& options, std::size_t width) {
   auto made = broken(*call, options.break_how);
   CCOLL_TRY(made);
   const Picture picture = picture_of(*call, std::move(*made));
-  std::string text =
-      wrapped(fmt::format("{}, broken on purpose: {}.", call_text(*call), picture.broken), width);
+  std::string text = bench::wrapped(
+      fmt::format("{}, broken on purpose: {}.", call_text(*call), picture.broken), width);
   text += "\n" + verdict_text(picture) + "\n" + explanation(picture, width);
   if (options.break_how == "tutorial") text += beside_ours(picture, *call, width);
-  text += fmt::format("\nRound by round:  cc-show steps {} --algo {} -n {} --break {}\n",
-                      call->operation->name, to_string(call->entry->algorithm), call->problem.size,
-                      options.break_how);
+  text += "\n" +
+          bench::wrapped(fmt::format("Round by round: cc-show steps {} --algo {} -n {} --break {}",
+                                     call->operation->name, to_string(call->entry->algorithm),
+                                     call->problem.size, options.break_how),
+                         width);
   return Output{std::move(text), kWrong};
 }
 
@@ -275,8 +288,9 @@ Action add_verify(CLI::App& app) {
   app.add_option("-n,--ranks", options->ranks,
                  "how many ranks: 4, or 1..16 for each of these (default: 1..16; with --break: 4)");
   add_break_option(app, options->break_how);
+  add_width_option(app, options->width);
   return [options]() -> Result<Output> {
-    const std::size_t width = terminal_size().columns;
+    const std::size_t width = columns_of(options->width);
     return options->break_how.empty() ? prove_all(*options, width) : show_broken(*options, width);
   };
 }

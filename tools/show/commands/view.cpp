@@ -5,14 +5,18 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <limits>
 #include <string>
 
+#include "show/commands/width.hpp"
 #include "show/model/picture.hpp"
 #include "show/model/schedule_file.hpp"
 #include "show/page/rounds_json.hpp"
 #include "show/text/follow.hpp"
+#include "show/text/labels.hpp"
 #include "show/text/player.hpp"
 #include "show/text/screen.hpp"
 #include "show/text/terminal.hpp"
@@ -53,6 +57,23 @@ Result<std::string> one_round(const Picture& picture, const Screen& screen, std:
   return screen.introduction() + "\n" + screen.round(board);
 }
 
+/// The block behind the colon of "block:B" or "block:1". In an all_to_all the block is
+/// the one for a rank, and has its number alone.
+Result<std::uint32_t> block_in(const std::string& word, const Rounds& rounds) {
+  std::string text = word.substr(word.find(':') + 1);
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::toupper(c); });
+  const bool has_letters = rounds.problem.kind != Kind::all_to_all;
+  for (std::uint32_t block = 0; block < rounds.blocks; ++block) {
+    if (text == fmt::format("{}", block) || (has_letters && text == block_name(block)))
+      return block;
+  }
+  if (!has_letters)
+    return fail(ErrorKind::invalid_argument, "--follow {}: expected block from 0 to {}", word,
+                rounds.blocks - 1);
+  return fail(ErrorKind::invalid_argument, "--follow {}: expected block from A to {}, or 0 to {}",
+              word, block_name(rounds.blocks - 1), rounds.blocks - 1);
+}
+
 /// The number behind the colon of "rank:3", below `count`.
 Result<std::uint32_t> number_in(const std::string& word, std::uint32_t count) {
   const std::string text = word.substr(word.find(':') + 1);
@@ -77,11 +98,12 @@ Result<std::string> followed(const Picture& picture, const ViewOptions& options)
                        screen.history(), screen.conclusion());
   }
   if (options.follow.starts_with("block:")) {
-    const auto block = number_in(options.follow, picture.rounds.blocks);
+    const auto block = block_in(options.follow, picture.rounds);
     CCOLL_TRY(block);
-    return block_text(picture, *block);
+    return block_text(picture, *block, style_of(options).width);
   }
-  return fail(ErrorKind::invalid_argument, "--follow {}: expected block:B or rank:R",
+  return fail(ErrorKind::invalid_argument,
+              "--follow {}: expected a block, like block:B, or a rank, like rank:3",
               options.follow);
 }
 
@@ -96,10 +118,10 @@ Result<std::string> text_of(const Picture& picture, const ViewOptions& options) 
     return fail(ErrorKind::invalid_argument, "--rank {}: expected a rank from 0 to {}",
                 *options.rank, size - 1);
   }
-  if (options.rank) return program_text(picture, *options.rank);
+  if (options.rank) return program_text(picture, *options.rank, style_of(options).width);
   if (!options.follow.empty()) return followed(picture, options);
   const Screen screen(picture, style_of(options));
-  if (!is_drawable(picture)) return call_text(picture.call) + "\n\n" + screen.conclusion();
+  if (!is_drawable(picture)) return screen.title() + "\n" + screen.conclusion();
   if (options.step) return one_round(picture, screen, *options.step);
   return all_rounds(picture, screen);
 }
@@ -114,15 +136,13 @@ void add_view_options(CLI::App& app, ViewOptions& options) {
   app.add_option("--rank", options.rank, "the program that this rank runs, step by step")
       ->check(number);
   app.add_option("--follow", options.follow,
-                 "block:B, one block on its way; rank:R, one rank through all rounds");
+                 "block:B, one block on its way; rank:3, one rank through all rounds");
   app.add_flag_callback(
       "--values", [&options] { options.values = true; },
       "the elements themselves, of which number i of rank r is 10r + i (default: where they fit)");
   app.add_flag_callback(
       "--no-values", [&options] { options.values = false; }, "whose contributions only");
-  app.add_option("--width", options.width,
-                 "columns of the screen (default: the terminal's, or 100)")
-      ->check(CLI::Range(40, 1000));
+  add_width_option(app, options.width);
   app.add_option(
          "--format", options.format,
          "text; json: everything, for pages and scripts (see tools/show/page/rounds_json.hpp); "

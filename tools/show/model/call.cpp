@@ -52,11 +52,15 @@ Result<const CatalogueEntry*> entry_of(const CallWords& words, Kind kind) {
 
 void add_problem_options(CLI::App& app, CallWords& words, std::uint32_t most_ranks) {
   app.add_option("OP", words.operation, "the operation: all_reduce, broadcast, …");
-  const auto is_rank_count = [most_ranks](const std::string& text) {
+  const auto is_rank_count = [most_ranks, command = app.get_name()](const std::string& text) {
     std::uint32_t ranks = 0;
-    const bool good = CLI::detail::lexical_cast(text, ranks) && ranks >= 1 && ranks <= most_ranks;
-    return good ? std::string()
-                : fmt::format("'{}' is no number of ranks: expected 1 to {}", text, most_ranks);
+    const bool is_number = CLI::detail::lexical_cast(text, ranks) && ranks >= 1;
+    if (is_number && ranks <= most_ranks) return std::string();
+    if (!is_number || most_ranks == kMostRanks)
+      return fmt::format("'{}' is no number of ranks: expected 1 to {}", text, most_ranks);
+    return fmt::format(
+        "{} ranks are too many for cc-show {}: expected 1 to {}; cc-show simulate goes up to {}",
+        ranks, command, most_ranks, kMostRanks);
   };
   app.add_option("-n,--ranks", words.ranks, "how many ranks")
       ->check(is_rank_count)

@@ -148,9 +148,8 @@ std::string relation_of(const std::vector<Tree>& trees) {
 std::string tree_rule(Algorithm algorithm) {
   if (algorithm != Algorithm::tree && algorithm != Algorithm::double_tree) return {};
   std::string text =
-      "The rule: with the ranks in a row, the odd ones are leaves, and one whose lowest set bit is "
-      "b "
-      "joins the subtrees on either side of it, each up to b-1 ranks wide.";
+      "The rule, with ranks in binary: those that end in 1 are leaves; 2 (10) joins 1 and 3, 6 "
+      "(110) joins 5 and 7, 4 (100) joins 2 and 6: each the ranks half its lowest set bit away.";
   if (algorithm == Algorithm::double_tree) {
     text += " The second tree's row is mirrored (an even number of ranks) or shifted by one (odd).";
   }
@@ -162,8 +161,10 @@ std::string trees_text(const std::vector<Tree>& trees) {
   for (std::size_t i = 0; i < trees.size(); ++i) {
     const Tree& tree = trees[i];
     const std::string_view what = is_chain(tree) ? "chain" : "tree";
-    text += trees.size() == 1 ? fmt::format("The {}:\n", what)
-                              : fmt::format("Tree {}, of {}:\n", i + 1, blocks_text(tree.blocks));
+    text += trees.size() == 1
+                ? fmt::format("The {}:\n", what)
+                : fmt::format("Tree {}, of block{} {}:\n", i + 1,
+                              tree.blocks.size() == 1 ? "" : "s", blocks_text(tree.blocks));
     text += fmt::format("  rank {}\n", tree.root);
     write(tree, tree.root, "  ", text);
   }

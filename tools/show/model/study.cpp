@@ -9,6 +9,7 @@
 #include <map>
 #include <thread>
 
+#include "bench/command/columns.hpp"
 #include "bench/command/sizes.hpp"
 #include "core/text.hpp"
 #include "rendezvous/identity.hpp"
@@ -73,14 +74,45 @@ std::string factor_text(double factor) {
   return factor < 99.5 ? fmt::format("x{:.3g}", factor) : fmt::format("x{:.0f}", factor);
 }
 
-std::string cell_text(const Question& question, const Sheet& sheet, std::size_t algorithm,
-                      std::size_t size) {
+/// A time, and how it compares: "42.4 ms+ x1.3". Both in columns of their own.
+struct CellText {
+  std::string time = "-";
+  std::string factor;
+};
+
+CellText cell_text(const Question& question, const Sheet& sheet, std::size_t algorithm,
+                   std::size_t size) {
   const Answer& cell = sheet.cells[algorithm][size];
-  if (!cell.simulated) return "-";
+  if (!cell.simulated) return {};
   const double factor = cell.us() / sheet.cells[*sheet.fastest[size]][size].us();
-  return fmt::format("{}{:<2}{:>7}", time_text(cell.us()),
-                     mark_of(question, sheet, algorithm, size),
-                     sheet.fastest[size] == algorithm ? "best" : factor_text(factor));
+  return {fmt::format("{}{:<1}", time_text(cell.us()), mark_of(question, sheet, algorithm, size)),
+          sheet.fastest[size] == algorithm ? "best" : factor_text(factor)};
+}
+
+/// One size: its head and a cell for each algorithm, all of one width.
+std::vector<std::string> size_column(const Question& question, const Sheet& sheet,
+                                     std::size_t size) {
+  std::vector<CellText> cells;
+  std::size_t time = 0, factor = 0;
+  for (std::size_t i = 0; i < sheet.cells.size(); ++i) {
+    const CellText& cell = cells.emplace_back(cell_text(question, sheet, i, size));
+    time = std::max(time, cell.time.size());
+    factor = std::max(factor, cell.factor.size());
+  }
+  const std::string head = bench::short_size(question.bytes[size]);
+  const std::size_t width = std::max(time + 1 + factor, head.size());
+  std::vector<std::string> column = {fmt::format("{:>{}}", head, width)};
+  for (const CellText& cell : cells)
+    column.push_back(
+        fmt::format("{:>{}} {:>{}}", cell.time, width - 1 - factor, cell.factor, factor));
+  return column;
+}
+
+std::string without_end_spaces(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines)
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
+  return text;
 }
 
 /// A large simulation takes some 200 MB.
@@ -194,29 +226,35 @@ std::vector<std::string> reasons_of(const Question& question, const Sheet& sheet
   return reasons;
 }
 
-std::string sheet_text(const Question& question, const Sheet& sheet) {
+std::string sheet_text(const Question& question, const Sheet& sheet, std::size_t width) {
   const Rank nodes = question.network.nodes(sheet.ranks);
   std::string text =
       fmt::format("{} ranks on {} node{}\n", sheet.ranks, nodes, nodes == 1 ? "" : "s");
-  text += fmt::format("  {:<20}", "algorithm");
-  for (const std::uint64_t bytes : question.bytes)
-    text += fmt::format("{:>20}", bench::short_size(bytes));
-  text += '\n';
+  std::vector<std::string> names = {"  algorithm"};
+  for (const Algorithm algorithm : question.algorithms)
+    names.push_back(fmt::format("  {}", to_string(algorithm)));
+  const std::size_t name_width = std::ranges::max(names, {}, &std::string::size).size();
+  std::vector<std::string> lines;
   std::string marks;
-  for (std::size_t i = 0; i < sheet.cells.size(); ++i) {
-    text += fmt::format("  {:<20}", to_string(question.algorithms[i]));
-    for (std::size_t size = 0; size < question.bytes.size(); ++size) {
-      text += fmt::format("{:>20}", cell_text(question, sheet, i, size));
-      marks += mark_of(question, sheet, i, size);
+  for (std::size_t size = 0; size < question.bytes.size(); ++size) {
+    const std::vector<std::string> column = size_column(question, sheet, size);
+    const bool has_room = !lines.empty() && lines[0].size() + 2 + column[0].size() <= width;
+    if (!has_room) {
+      text += without_end_spaces(lines);
+      lines.clear();
+      for (const std::string& name : names)
+        lines.push_back(fmt::format("{:<{}}", name, name_width));
     }
-    text += '\n';
+    for (std::size_t i = 0; i < lines.size(); ++i) lines[i] += "  " + column[i];
+    for (std::size_t i = 0; i < sheet.cells.size(); ++i) marks += mark_of(question, sheet, i, size);
   }
+  text += without_end_spaces(lines);
   for (const Crossing& crossing : crossings_of(question, sheet))
-    text += fmt::format("  {}\n", crossing_text(crossing));
+    text += bench::wrapped(crossing_text(crossing), width, "  ");
   for (const std::string& reason : reasons_of(question, sheet))
-    text += fmt::format("  {}\n", reason);
+    text += bench::wrapped(reason, width, "  ");
   for (const char* line : {kRoundedText, kLineText}) {
-    if (marks.find(line[0]) != std::string::npos) text += fmt::format("  {}\n", line);
+    if (marks.find(line[0]) != std::string::npos) text += bench::wrapped(line, width, "  ");
   }
   return text;
 }

@@ -71,7 +71,7 @@ std::string mark_of(const Question& question, const Sheet& sheet, std::size_t al
 inline constexpr const char* kRoundedMark = "+";
 inline constexpr const char* kLineMark = "~";
 inline constexpr const char* kRoundedText =
-    "+ the buffer was taken to be a little longer, so that all of its blocks are equal";
+    "+ the buffer was taken a little longer, so that all of its blocks are equal";
 inline constexpr const char* kLineText =
     "~ two shorter buffers were simulated and the line through them continued (a few percent too "
     "long)";
@@ -79,7 +79,8 @@ inline constexpr const char* kLineText =
 /// "leaders at 64 ranks: all ranks share one host", one for each algorithm and reason.
 std::vector<std::string> reasons_of(const Question& question, const Sheet& sheet);
 
-/// The table of one number of ranks, for a terminal.
-std::string sheet_text(const Question& question, const Sheet& sheet);
+/// The table of one number of ranks, in lines of `width` columns; sizes that have no room beside
+/// the others go below them.
+std::string sheet_text(const Question& question, const Sheet& sheet, std::size_t width);
 
 }  // namespace ccoll::show

@@ -42,22 +42,6 @@ Result<std::vector<std::string>> files_in(const std::string& directory) {
   return files;
 }
 
-/// Those of the one job that is asked for, or that there is.
-Result<std::vector<Trace>> of_one_job(std::vector<Trace> traces, const std::string& job) {
-  std::set<std::string> jobs;
-  for (const Trace& trace : traces) jobs.insert(fmt::format("{:x}", trace.about.job));
-  if (job.empty() && jobs.size() == 1) return traces;
-  if (!jobs.contains(job)) {
-    return fail(ErrorKind::invalid_argument, "{}: expected --job with one of {}",
-                job.empty() ? std::string("traces of several jobs")
-                            : fmt::format("no traces of job {}", job),
-                joined(jobs));
-  }
-  std::erase_if(traces,
-                [&](const Trace& trace) { return fmt::format("{:x}", trace.about.job) != job; });
-  return traces;
-}
-
 /// Calls `change` with every time of the trace.
 template <typename Change>
 void for_times(Trace& trace, Change change) {
@@ -78,6 +62,39 @@ void for_times(Trace& trace, Change change) {
     change(write.begin);
     change(write.end);
   }
+}
+
+/// When it has recorded something first, by the time of day; 0: never.
+std::uint64_t beginning_of(Trace& trace) {
+  std::uint64_t first = UINT64_MAX;
+  for_times(trace, [&](std::uint64_t& time) { first = std::min(first, time); });
+  return first == UINT64_MAX ? 0 : trace::moved_by(first, trace.about.wall_ns);
+}
+
+/// Those of the one job that is asked for, or of the newest, of which `remarks` then tell.
+Result<std::vector<Trace>> of_one_job(std::vector<Trace> traces, std::string job,
+                                      std::vector<std::string>& remarks) {
+  std::map<std::string, std::uint64_t> begun;  // by job
+  for (Trace& trace : traces) {
+    std::uint64_t& first = begun[fmt::format("{:x}", trace.about.job)];
+    first = std::max(first, beginning_of(trace));
+  }
+  std::vector<std::string> jobs;
+  for (const auto& [name, first] : begun) jobs.push_back(name);
+  if (job.empty()) {
+    job = std::ranges::max_element(begun, {}, [](const auto& each) { return each.second; })->first;
+    if (jobs.size() > 1)
+      remarks.push_back(
+          fmt::format("there are traces of {} jobs ({}); this is the newest, {}; "
+                      "--job shows another",
+                      jobs.size(), joined(jobs), job));
+  }
+  if (!begun.contains(job))
+    return fail(ErrorKind::invalid_argument, "no traces of job {}: expected --job with one of {}",
+                job, joined(jobs));
+  std::erase_if(traces,
+                [&](const Trace& trace) { return fmt::format("{:x}", trace.about.job) != job; });
+  return traces;
 }
 
 /// Puts all on the clock of TracedJob.
@@ -165,9 +182,9 @@ Result<TracedJob> read_job(const std::string& directory, const std::string& job_
       unreadable.push_back(std::move(trace.error()));
   }
   if (read.empty() && !unreadable.empty()) return tl::unexpected(unreadable.front());
-  auto traces = of_one_job(std::move(read), job_name);
-  CCOLL_TRY(traces);
   TracedJob job;
+  auto traces = of_one_job(std::move(read), job_name, job.remarks);
+  CCOLL_TRY(traces);
   job.id = traces->front().about.job;
   for (const Failure& each : unreadable)
     job.remarks.push_back(fmt::format("left out, as it cannot be read: {}", each.message));

@@ -129,9 +129,12 @@ Result<Output> make_page(const CallWords& words, const std::string& path) {
   CCOLL_TRY(runs);
   const int status = all_proven(*runs) ? 0 : kWrong;
   const std::string title = runs->front().at("title");
+  std::string others;
+  for (std::size_t i = 1; i < runs->size(); ++i)
+    others += fmt::format("  and {}\n", runs->at(i).at("title").get<std::string>());
   const auto written = write_page(path, title, {{"runs", std::move(*runs)}});
   CCOLL_TRY(written);
-  return Output{*written, status};
+  return Output{*written + others, status};
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "bench/command/columns.hpp"
 #include "rendezvous/identity.hpp"
 #include "show/model/study.hpp"
 
@@ -39,13 +40,17 @@ struct Contender {
 };
 
 std::string table(const Picture& picture, const std::vector<Contender>& contenders,
-                  const Executed& own, const std::string& transport) {
+                  const Executed& own, const std::string& transport, std::size_t width) {
   const int cores = usable_cores();
-  std::string text = fmt::format(
-      "\n{} against the library's over {}, each by the same engine: medians of {} calls, {} ranks "
-      "on {} core{}\n  {:<20}{:>12}{:>10}  {}\n",
-      to_string(picture.call.problem.kind), transport, own.calls, own.outputs.size(), cores,
-      cores == 1 ? "" : "s", "schedule", "median", "of yours", "result");
+  std::string text =
+      "\n" +
+      bench::wrapped(
+          fmt::format("{} against the library's over {}, each by the same engine: medians of {} "
+                      "calls, {} ranks on {} core{}",
+                      to_string(picture.call.problem.kind), transport, own.calls,
+                      own.outputs.size(), cores, cores == 1 ? "" : "s"),
+          width);
+  text += fmt::format("  {:<20}{:>12}{:>10}  {}\n", "schedule", "median", "of yours", "result");
   for (const Contender& one : contenders)
     text += fmt::format("  {:<20}{:>12}{:>9.2f}x  {}\n", one.name, time_text(one.median_us),
                         one.median_us / own.median_us, one.result);
@@ -55,7 +60,7 @@ std::string table(const Picture& picture, const std::vector<Contender>& contende
 }  // namespace
 
 Result<Against> against_built_ins(const Picture& picture, const Executed& own,
-                                  const std::string& transport) {
+                                  const std::string& transport, std::size_t width) {
   Against against;
   std::vector<Contender> contenders;
   Call call = picture.call;
@@ -75,7 +80,7 @@ Result<Against> against_built_ins(const Picture& picture, const Executed& own,
   }
   std::ranges::sort(contenders, {}, &Contender::median_us);
   contenders.insert(contenders.begin(), {"yours", own.median_us, ""});
-  against.text = table(picture, contenders, own, transport);
+  against.text = table(picture, contenders, own, transport, width);
   return against;
 }
 

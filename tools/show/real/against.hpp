@@ -16,8 +16,8 @@ struct Against {
   bool all_the_same = true;  ///< but for what floats lose when they are rounded in another order
 };
 
-/// `own`: what came of executing `picture`, timed.
+/// `own`: what came of executing `picture`, timed. `width`: columns.
 Result<Against> against_built_ins(const Picture& picture, const Executed& own,
-                                  const std::string& transport);
+                                  const std::string& transport, std::size_t width);
 
 }  // namespace ccoll::show

@@ -51,7 +51,7 @@ std::vector<Lengths> buffers_of(const Example& example, const Party& party, std:
 std::string carry_out(std::span<Example> examples);
 
 /// For people, and for scripts.
-std::string examples_text(std::span<const Example> examples);
+std::string examples_text(std::span<const Example> examples, std::size_t width);
 std::string examples_json(std::span<const Example> examples);
 
 }  // namespace ccoll::show

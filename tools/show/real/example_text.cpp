@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "bench/command/columns.hpp"
 #include "core/text.hpp"
 #include "show/real/chain.hpp"
 #include "show/real/example.hpp"
@@ -19,6 +20,12 @@ namespace {
 /// Which of a rank's buffers is meant.
 enum class Side { before, after };
 
+/// Whether a rank's numbers mean something on that side: a reduce has a result at its root alone.
+bool has_numbers(const Example& example, std::size_t number, Side side) {
+  return side == Side::before || example.operation->kind != Kind::reduce ||
+         number == static_cast<std::size_t>(example.arguments.root);
+}
+
 /// The numbers of each buffer in a rank's list of them; mostly of one.
 std::vector<Numbers> lists_of(const Example& example, const Party& party, std::size_t number,
                               Side side) {
@@ -28,7 +35,9 @@ std::vector<Numbers> lists_of(const Example& example, const Party& party, std::s
   std::vector<Numbers> lists;
   std::uint64_t first = 0;
   for (const Lengths& buffer : buffers_of(example, party, number)) {
-    const std::uint64_t elems = side == Side::before ? buffer.input : buffer.output;
+    const std::uint64_t elems = side == Side::before                 ? buffer.input
+                                : has_numbers(example, number, side) ? buffer.output
+                                                                     : 0;
     lists.push_back(texts_of(type, bytes, first, elems));
     first += elems;
   }
@@ -118,22 +127,61 @@ nlohmann::json numbers_json(const Example& example, Side side) {
   return ranks;
 }
 
-std::string example_text(const Example& example) {
-  std::size_t width = 6;
-  for (const Party& party : example.parties)
-    for (std::size_t number = 0; number < party.ranks.size(); ++number)
-      width = std::max(width, buffer_text(example, party, number, Side::before).size());
-  std::string text = fmt::format("{}\n\n{:<9}{:<{}}  after\n", title(example), "", "before", width);
+/// The buffers of all ranks, the rows of a table.
+struct Sides {
+  std::size_t before = 6;  ///< columns
+  std::size_t after = 5;
+};
+
+Sides sides_of(const Example& example) {
+  Sides sides;
   for (const Party& party : example.parties) {
-    if (example.is_parted) text += party_title(example, party) + "\n";
+    for (std::size_t number = 0; number < party.ranks.size(); ++number) {
+      sides.before =
+          std::max(sides.before, buffer_text(example, party, number, Side::before).size());
+      sides.after = std::max(sides.after, buffer_text(example, party, number, Side::after).size());
+    }
+  }
+  return sides;
+}
+
+/// Both sides in `room` columns: what is longer than half of them gives way.
+Sides fitted(const Sides& sides, std::size_t room) {
+  if (sides.before + sides.after <= room) return sides;
+  const std::size_t half = room / 2;
+  if (sides.before <= half) return {sides.before, room - sides.before};
+  if (sides.after <= half) return {room - sides.after, sides.after};
+  return {half, room - half};
+}
+
+/// "0 1 2 .. 39": the first ones and the last.
+std::string shortened(const std::string& text, std::size_t width) {
+  if (text.size() <= width) return text;
+  const std::string end = " .." + text.substr(text.rfind(' '));
+  std::size_t cut = width - std::min(width, end.size());
+  while (cut > 0 && text[cut] != ' ') --cut;
+  return text.substr(0, cut) + end;
+}
+
+std::string example_text(const Example& example, std::size_t width) {
+  constexpr std::size_t kRank = 9;
+  const Sides whole = sides_of(example);
+  const Sides sides = fitted(whole, std::max(width, kRank + 2) - kRank - 2);
+  std::string text = bench::wrapped(title(example), width);
+  text += fmt::format("\n{:<{}}{:<{}}  after\n", "", kRank, "before", sides.before);
+  for (const Party& party : example.parties) {
+    if (example.is_parted) text += bench::wrapped(party_title(example, party), width);
     for (std::size_t number = 0; number < party.ranks.size(); ++number)
-      text += fmt::format("{:<9}{:<{}}  {}\n", fmt::format("rank {}", party.ranks[number]),
-                          buffer_text(example, party, number, Side::before), width,
-                          buffer_text(example, party, number, Side::after));
+      text += fmt::format(
+          "{:<{}}{:<{}}  {}\n", fmt::format("rank {}", party.ranks[number]), kRank,
+          shortened(buffer_text(example, party, number, Side::before), sides.before), sides.before,
+          shortened(buffer_text(example, party, number, Side::after), sides.after));
   }
   const auto without = ranks_without(example);
   if (!without.empty())
     text += fmt::format("in no {}: {}\n", party_word(example), list_ranks(without));
+  if (sides.before < whole.before || sides.after < whole.after)
+    text += "..: more than fits; --width N makes room, --json has all\n";
   return text;
 }
 
@@ -171,11 +219,11 @@ nlohmann::json example_json(const Example& example) {
 
 }  // namespace
 
-std::string examples_text(std::span<const Example> examples) {
-  if (examples.size() == 1) return example_text(examples.front());
+std::string examples_text(std::span<const Example> examples, std::size_t width) {
+  if (examples.size() == 1) return example_text(examples.front(), width);
   std::string text =
       fmt::format("{} calls as one (between group_begin and group_end)\n", examples.size());
-  for (const Example& example : examples) text += "\n" + example_text(example);
+  for (const Example& example : examples) text += "\n" + example_text(example, width);
   return text;
 }
 

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "bench/command/columns.hpp"
 #include "bench/measure/measure.hpp"
 #include "core/text.hpp"
 #include "engine/plan.hpp"
@@ -199,9 +200,11 @@ Result<Executed> execute(const Picture& picture, const ExecuteOptions& options) 
 }
 
 std::string executed_text(const Picture& picture, const Executed& executed,
-                          const std::string& transport) {
-  std::string text = fmt::format("{}, executed over {} links between {} ranks of one process:\n",
-                                 call_text(picture.call), transport, executed.outputs.size());
+                          const std::string& transport, std::size_t width) {
+  std::string text =
+      bench::wrapped(fmt::format("{}, executed over {} links between {} ranks of one process:",
+                                 call_text(picture.call), transport, executed.outputs.size()),
+                     width);
   std::size_t elems = 0;
   for (Rank rank = 0; rank < executed.outputs.size(); ++rank) {
     Numbers output = executed.outputs[rank];

@@ -30,8 +30,8 @@ struct Executed {
 /// too much to show.
 Result<Executed> execute(const Picture& picture, const ExecuteOptions& options = {});
 
-/// Each rank's result, and whether all are what they should be.
+/// Each rank's result, and whether all are what they should be. `width`: columns.
 std::string executed_text(const Picture& picture, const Executed& executed,
-                          const std::string& transport);
+                          const std::string& transport, std::size_t width);
 
 }  // namespace ccoll::show

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <vector>
 
+#include "bench/command/columns.hpp"
 #include "comm/record/dump/dump.hpp"
 #include "core/text.hpp"
 #include "dumps/diagnosis.hpp"
@@ -55,23 +56,19 @@ std::string counted(const std::vector<std::string>& states) {
   return joined(parts);
 }
 
-std::string cells(const std::vector<std::string>& states) {
-  if (states.size() > kRanksShown) return counted(states);
-  std::string text;
-  for (const auto& state : states) text += fmt::format("{:<9}", state);
-  return text.substr(0, text.find_last_not_of(' ') + 1);
-}
-
 /// Every call that some rank still remembers, the last ones.
-std::string calls_text(const Dumps& group) {
+std::string calls_text(const Dumps& group, std::size_t width) {
+  using Align = bench::TextTable::Align;
   std::set<std::uint64_t> numbers;
   for (const auto& dump : group)
     for (const auto& call : dump.last_calls) numbers.insert(call.number);
   while (numbers.size() > kCallsShown) numbers.erase(numbers.begin());
-  std::vector<std::string> names;
-  for (const auto& dump : group) names.push_back(fmt::format("rank {}", dump.rank));
-  const auto heading = group.size() > kRanksShown ? std::string("ranks") : cells(names);
-  std::string text = fmt::format("{:<52}  {}\n", "call", heading);
+  const bool are_counted = group.size() > kRanksShown;
+  std::vector<bench::TextTable::Head> heads = {{"call", Align::left}};
+  if (are_counted) heads.push_back({"ranks", Align::left});
+  for (const auto& dump : group)
+    if (!are_counted) heads.push_back({fmt::format("rank {}", dump.rank), Align::left});
+  bench::TextTable table(std::move(heads));
   bool differs = false;
   for (const auto number : numbers) {
     const dump::Call* first = nullptr;
@@ -80,45 +77,50 @@ std::string calls_text(const Dumps& group) {
     std::vector<std::string> states;
     for (const auto& dump : group) states.push_back(state_of(dump, number, first->text));
     differs |= std::ranges::any_of(states, [](const auto& s) { return s.ends_with('!'); });
-    text += fmt::format("{:<52}  {}\n", dump::call_text(*first), cells(states));
+    if (are_counted) states = {counted(states)};
+    states.insert(states.begin(), dump::call_text(*first));
+    table.add(std::move(states));
   }
-  text += "-: not entered";
-  return text + (differs ? "; !: another call than the first rank's\n" : "\n");
+  return table.text(width) + "-: not entered" +
+         (differs ? "; !: another call than the first rank's\n" : "\n");
 }
 
-std::string stands_text(const dump::Dump& dump) {
+std::string stands_text(const dump::Dump& dump, std::size_t width) {
   std::string text;
   for (const auto& operation : dump.under_way) {
     std::vector<std::uint32_t> ranks;
     for (const auto& peer : operation.waits_for) ranks.push_back(peer.rank);
-    text += fmt::format("rank {}: {}, {}{}{}\n", dump.rank, operation.text, operation.standing,
-                        ranks.empty() ? "" : fmt::format("; it waits for {}", list_ranks(ranks)),
-                        operation.device.empty() ? "" : "; on its GPU: " + operation.device);
+    text += bench::wrapped(
+        fmt::format("rank {}: {}, {}{}{}", dump.rank, operation.text, operation.standing,
+                    ranks.empty() ? "" : fmt::format("; it waits for {}", list_ranks(ranks)),
+                    operation.device.empty() ? "" : "; on its GPU: " + operation.device),
+        width);
   }
   return text;
 }
 
-std::string group_text(const Dumps& group) {
+std::string group_text(const Dumps& group, std::size_t width) {
   const auto& first = group.front();
-  std::string text =
-      fmt::format("{}: {} of {} ranks have left a dump (job {}, communicator {})\n\n", first.name,
-                  group.size(), first.size, first.job, first.communicator);
-  text += calls_text(group) + "\n";
+  std::string text = bench::wrapped(
+      fmt::format("{}: {} of {} ranks have left a dump (job {}, communicator {})", first.name,
+                  group.size(), first.size, first.job, first.communicator),
+      width);
+  text += "\n" + calls_text(group, width) + "\n";
   std::string stands;
   std::size_t shown = 0;
   for (const auto& dump : group)
     if (shown < kRanksShown && !dump.under_way.empty()) {
-      stands += stands_text(dump);
+      stands += stands_text(dump, width);
       shown++;
     }
   if (!stands.empty()) text += stands + "\n";
-  for (const auto& line : dump::diagnose(group, {})) text += line + "\n";
+  for (const auto& line : dump::diagnose(group, {})) text += bench::wrapped(line, width);
   return text;
 }
 
 }  // namespace
 
-Result<std::optional<std::string>> dumps_text(const std::string& directory) {
+Result<std::optional<std::string>> dumps_text(const std::string& directory, std::size_t width) {
   std::vector<std::string> remarks;
   const auto dumps = dump::read_directory(directory, remarks);
   if ((dumps.empty() && remarks.empty()) || has_traces(directory)) return std::nullopt;
@@ -129,10 +131,10 @@ Result<std::optional<std::string>> dumps_text(const std::string& directory) {
       return each.job != at->job || each.communicator != at->communicator;
     });
     if (!text.empty()) text += "\n";
-    text += group_text(Dumps(at, end));
+    text += group_text(Dumps(at, end), width);
     at = end;
   }
-  for (const auto& remark : remarks) text += remark + "\n";
+  for (const auto& remark : remarks) text += bench::wrapped(remark, width);
   return text;
 }
 

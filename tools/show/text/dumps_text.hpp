@@ -4,6 +4,7 @@
 /// Dumps of flight recorders (docs/diagnosis.md) as text: the last calls of all ranks side by side,
 /// and who is behind.
 
+#include <cstddef>
 #include <optional>
 #include <string>
 
@@ -11,7 +12,8 @@
 
 namespace ccoll::show {
 
-/// Nothing where the directory holds no dumps, or traces, which say more.
-Result<std::optional<std::string>> dumps_text(const std::string& directory);
+/// Nothing where the directory holds no dumps, or traces, which say more. In lines of `width`
+/// columns.
+Result<std::optional<std::string>> dumps_text(const std::string& directory, std::size_t width);
 
 }  // namespace ccoll::show

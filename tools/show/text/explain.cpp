@@ -4,12 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <vector>
 
+#include "bench/command/columns.hpp"
 #include "core/text.hpp"
 #include "show/text/labels.hpp"
 #include "show/text/numbers.hpp"
-#include "show/text/wrapped.hpp"
 
 namespace ccoll::show {
 
@@ -72,6 +73,20 @@ std::string shares_text(const Rounds& rounds, const Content& content) {
   return text;
 }
 
+/// Whether every wrong result is complete, so that nothing but `finish` is missing.
+bool lacks_finish(const Rounds& rounds) {
+  if (!reduces(rounds.problem.kind)) return false;
+  const std::vector<Wrong> wrong = wrong_results(rounds);
+  return !wrong.empty() && std::ranges::all_of(wrong, [&](const Wrong& one) {
+    if (one.content >= rounds.contents.size()) return false;
+    const Content& content = rounds.contents[one.content];
+    const auto is_once = [](const Share& share) { return share.times == 1; };
+    return content.block == one.block && !content.finished &&
+           content.shares.size() == rounds.problem.size &&
+           std::ranges::all_of(content.shares, is_once);
+  });
+}
+
 std::string why(const Picture& picture, const Wrong& wrong) {
   const Rounds& rounds = picture.rounds;
   if (wrong.content == kNothing) return "nothing was stored there";
@@ -79,10 +94,11 @@ std::string why(const Picture& picture, const Wrong& wrong) {
   const Content& content = rounds.contents[wrong.content];
   const std::string held = label_of(rounds, wrong.content);
   if (!reduces(rounds.problem.kind)) {
-    return fmt::format("it is block {} of rank {}", content.block, content.shares.front().rank);
+    return fmt::format("it is block {} of rank {}", block_name(content.block),
+                       content.shares.front().rank);
   }
   if (content.block != wrong.block) {
-    return fmt::format("it is what belongs to block {} ({})", content.block, held);
+    return fmt::format("it is what belongs to block {} ({})", block_name(content.block), held);
   }
   return shares_text(rounds, content);
 }
@@ -100,7 +116,7 @@ Numbers expected_numbers(const Picture& picture, const Wrong& wrong) {
 }
 
 std::string wrong_line(const Picture& picture, const Wrong& wrong) {
-  std::string text = fmt::format("rank {}, block {}", wrong.rank, wrong.block);
+  std::string text = fmt::format("rank {}, block {}", wrong.rank, block_name(wrong.block));
   const Numbers expected = expected_numbers(picture, wrong);
   if (wrong.content < picture.numbers.size() && !expected.empty()) {
     const Numbers& held = picture.numbers[wrong.content];
@@ -120,6 +136,28 @@ std::string line_text(const Picture& picture, const StepName& step) {
   return {};
 }
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// With blocks by their letters: the verifier numbers them, as schedules do.
+std::string lettered(const std::string& message) {
+  constexpr std::string_view kWord = "block ";
+  std::string text;
+  for (std::size_t at = 0; at < message.size();) {
+    const bool begins = std::string_view(message).substr(at).starts_with(kWord);
+    std::size_t end = at + (begins ? kWord.size() : 1);
+    text += message.substr(at, end - at);
+    std::uint32_t block = 0;
+    const auto [stop, error] =
+        std::from_chars(message.data() + end, message.data() + message.size(), block);
+    if (begins && error == std::errc()) {
+      text += block_name(block);
+      end = static_cast<std::size_t>(stop - message.data());
+    }
+    at = end;
+  }
+  return text;
+}
+
 /// A finding with the lines of the steps that it names.
 std::string located(const Picture& picture, std::string message) {
   for (const auto& [name, line] : picture.lines) {
@@ -127,11 +165,11 @@ std::string located(const Picture& picture, std::string message) {
         fmt::format("rank {} lane {} step {}", name.rank, name.lane, name.step);
     for (std::size_t at = 0; (at = message.find(step, at)) != std::string::npos;) {
       at += step.size();
-      const bool is_whole = at == message.size() || message[at] < '0' || message[at] > '9';
+      const bool is_whole = at == message.size() || !is_digit(message[at]);
       if (is_whole) message.insert(at, fmt::format(" (line {})", line));
     }
   }
-  return message;
+  return lettered(message);
 }
 
 std::string wait_line(const Picture& picture, const Wait& wait) {
@@ -165,7 +203,7 @@ std::string deadlock_text(const Picture& picture, std::size_t width) {
   std::string text = rounds.is_cycle
                          ? "Nobody in this cycle can ever go on; each waits for the next:\n"
                          : "It comes to a stop; each waits for the next:\n";
-  if (rounds.is_cycle) text += wrapped(cycle_text(rounds), width, kIndent);
+  if (rounds.is_cycle) text += bench::wrapped(cycle_text(rounds), width, kIndent);
   constexpr std::size_t kMostWaits = 16;
   for (std::size_t i = 0; i < rounds.waits.size(); ++i) {
     if (i == kMostWaits) {
@@ -198,7 +236,7 @@ std::string results_text(const Picture& picture, std::size_t width) {
   if (wrong.empty()) return {};
   std::string text = "Results that are wrong in the end:\n";
   for (std::size_t i = 0; i < wrong.size() && i < kMostShown; ++i) {
-    text += wrapped(wrong_line(picture, wrong[i]), width, kIndent);
+    text += bench::wrapped(wrong_line(picture, wrong[i]), width, kIndent);
   }
   if (wrong.size() > kMostShown) {
     text += fmt::format("{}and {} more\n", kIndent, wrong.size() - kMostShown);
@@ -215,7 +253,7 @@ std::string findings_text(const Picture& picture, std::size_t width) {
   if (findings.empty()) return {};
   std::string text = "The verifier says:\n";
   for (std::size_t i = 0; i < findings.size() && i < kMostShown; ++i) {
-    text += wrapped(located(picture, findings[i].message), width, kIndent);
+    text += bench::wrapped(located(picture, findings[i].message), width, kIndent);
   }
   if (findings.size() > kMostShown) {
     text += fmt::format("{}and {} more\n", kIndent, findings.size() - kMostShown);
@@ -231,8 +269,12 @@ std::string explanation(const Picture& picture, std::size_t width) {
   std::string text = findings_text(picture, width);
   if (!rounds.waits.empty()) return text + deadlock_text(picture, width);
   text += unread_text(picture) + results_text(picture, width);
+  if (lacks_finish(rounds)) {
+    text += bench::wrapped(
+        "Write finish in the step that adds the last contribution: avg divides there.", width);
+  }
   if (hides_in_equal_inputs(rounds)) {
-    text += wrapped(
+    text += bench::wrapped(
         "With equal elements on all ranks, all ones for example, every result would look right: "
         "such a test finds nothing here.",
         width);
@@ -241,7 +283,7 @@ std::string explanation(const Picture& picture, std::size_t width) {
 }
 
 bool hides_in_equal_inputs(const Rounds& rounds) {
-  if (!reduces(rounds.problem.kind)) return false;
+  if (!reduces(rounds.problem.kind) || lacks_finish(rounds)) return false;
   const std::vector<Wrong> wrong = wrong_results(rounds);
   return !wrong.empty() && std::ranges::all_of(wrong, [&](const Wrong& one) {
     if (one.content >= rounds.contents.size()) return false;

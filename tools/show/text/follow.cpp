@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/command/columns.hpp"
 #include "core/text.hpp"
 #include "schedule/text.hpp"
 #include "show/text/labels.hpp"
@@ -31,14 +32,15 @@ std::string rounds_text(const Rounds& rounds, Matches&& matches) {
   return text.empty() ? "-" : text;
 }
 
-std::string step_line(const Picture& picture, const StepName& name, const Step& step) {
+std::vector<std::string> step_row(const Picture& picture, const StepName& name, const Step& step) {
   const auto receives = [&](const Message& message) {
     return message.received && message.by == name;
   };
   const auto sends = [&](const Message& message) { return message.from == name; };
-  return fmt::format("  {:<6}{:<28}{:<10}{:<8}{}\n", name.step, step_kind(step),
-                     rounds_text(picture.rounds, receives), rounds_text(picture.rounds, sends),
-                     to_string(step, name.lane));
+  Step plain = step;
+  plain.lend = Lend::never;
+  return {std::to_string(name.step), step_kind(step), rounds_text(picture.rounds, receives),
+          rounds_text(picture.rounds, sends), to_string(plain, name.lane)};
 }
 
 /// "0+2 [20 22]".
@@ -61,15 +63,21 @@ std::uint32_t made_of(const Board& after, const Message& message, const MessageB
 }
 
 std::string hop_text(const Picture& picture, const Board& after, const Message& message,
-                     const MessageBlock& piece) {
-  std::string text = fmt::format("rank {} -> rank {}", message.from.rank, message.to);
-  text = fmt::format("  round {:<5}{:<22}{}", after.round(), text,
-                     content_text(picture, piece.content));
-  if (!message.received) return text + ", which nobody takes\n";
-  if (!message.reduces) return text + ", kept\n";
+                     const MessageBlock& piece, std::size_t width) {
+  const std::string way = fmt::format("rank {} -> rank {}", message.from.rank, message.to);
+  const std::string head = fmt::format("  round {:<5}{:<22}", after.round(), way);
+  std::string text = content_text(picture, piece.content);
   const std::uint32_t made = made_of(after, message, piece);
-  if (made == kNothing) return text + ", combined when more has come\n";
-  return text + fmt::format(", combined: {}\n", content_text(picture, made));
+  if (!message.received) {
+    text += ", which nobody takes";
+  } else if (!message.reduces) {
+    text += ", kept";
+  } else if (made == kNothing) {
+    text += ", combined when more has come";
+  } else {
+    text += fmt::format(", combined: {}", content_text(picture, made));
+  }
+  return bench::wrapped_beside(head, text, width);
 }
 
 }  // namespace
@@ -84,27 +92,36 @@ std::string step_kind(const Step& step) {
   return joined(parts, "-");
 }
 
-std::string program_text(const Picture& picture, Rank rank) {
+std::string program_text(const Picture& picture, Rank rank, std::size_t width) {
+  using Align = bench::TextTable::Align;
   const Program& program = picture.programs[rank];
-  std::string text = fmt::format("{}: the program of rank {}\n", call_text(picture.call), rank);
+  std::string text = bench::wrapped(
+      fmt::format("{}: the program of rank {}", call_text(picture.call), rank), width);
   for (std::size_t number = 0; number < program.lanes.size(); ++number) {
     const auto lane = static_cast<std::uint16_t>(number);
-    text += fmt::format("\nlane {}\n  {:<6}{:<28}{:<10}{:<8}{}\n", lane, "step", "what it does",
-                        "receives", "sends", "as the library has it");
+    bench::TextTable table({{"step", Align::left},
+                            {"what it does", Align::left},
+                            {"receives", Align::left},
+                            {"sends", Align::left},
+                            {"in the schedule", Align::left}});
     const std::vector<Step>& steps = program.lanes[number].steps;
-    for (std::uint32_t step = 0; step < steps.size(); ++step) {
-      text += step_line(picture, {rank, lane, step}, steps[step]);
-    }
+    for (std::uint32_t step = 0; step < steps.size(); ++step)
+      table.add(step_row(picture, {rank, lane, step}, steps[step]));
+    text += fmt::format("\nlane {}\n{}", lane, table.text(width));
   }
-  text += "\nUnder receives and sends: the rounds in which it does.";
-  if (program.lanes.size() > 1) text += " Lanes do not wait for each other.";
-  return text + "\nThe language: docs/schedule_format.md\n";
+  std::string meaning = "Under receives and sends: the rounds in which it does.";
+  if (program.lanes.size() > 1) meaning += " Lanes do not wait for each other.";
+  return text + "\n" + bench::wrapped(meaning, width) + "The language: docs/schedule_format.md\n";
 }
 
-std::string block_text(const Picture& picture, std::uint32_t block) {
+std::string block_text(const Picture& picture, std::uint32_t block, std::size_t width) {
   const bool is_matrix = picture.rounds.problem.kind == Kind::all_to_all;
-  std::string text = fmt::format("{}: the way of {}{}\n\n", call_text(picture.call),
-                                 is_matrix ? "the blocks for rank " : "block ", block);
+  std::string text =
+      bench::wrapped(fmt::format("{}: the way of {}", call_text(picture.call),
+                                 is_matrix ? fmt::format("the blocks for rank {}", block)
+                                           : "block " + block_name(block)),
+                     width);
+  text += "\n";
   Board board(picture.rounds);
   while (board.advance()) {
     for (const Message& message : picture.rounds.rounds[board.round() - 1].messages) {
@@ -112,7 +129,7 @@ std::string block_text(const Picture& picture, std::uint32_t block) {
         const bool is_known = piece.content < picture.rounds.contents.size();
         const std::uint32_t number =
             is_matrix && is_known ? picture.rounds.contents[piece.content].block : piece.block;
-        if (number == block) text += hop_text(picture, board, message, piece);
+        if (number == block) text += hop_text(picture, board, message, piece, width);
       }
     }
   }

@@ -48,8 +48,8 @@ void add(std::vector<Group>& groups, std::string what, Rank rank) {
   }
 }
 
-/// "b0 -> 1 2, b1 -> 3".
-std::string told(std::vector<Group> groups, std::string_view arrow) {
+/// "A -> ranks 1 2, B -> rank 3".
+std::string told(std::vector<Group> groups, std::string_view arrow, RankStyle style) {
   if (groups.size() > kMostGroups) return fmt::format("{} messages", groups.size());
   std::string text;
   for (Group& group : groups) {
@@ -58,6 +58,7 @@ std::string told(std::vector<Group> groups, std::string_view arrow) {
       text += fmt::format(" {} ranks", group.ranks.size());
       continue;
     }
+    if (style == RankStyle::word) text += group.ranks.size() == 1 ? " rank" : " ranks";
     std::ranges::sort(group.ranks);
     for (const Rank rank : group.ranks) text += fmt::format(" {}", rank);
   }
@@ -87,6 +88,14 @@ std::string label_of(const Rounds& rounds, std::uint32_t number, bool named) {
   return fmt::format("{}/{}{}", content.shares.size(), problem.size, twice ? "!" : "");
 }
 
+std::string block_name(std::uint32_t block) {
+  constexpr std::uint64_t kLetters = 26;
+  std::string name;
+  for (std::uint64_t left = std::uint64_t{block} + 1; left > 0; left = (left - 1) / kLetters)
+    name.insert(name.begin(), static_cast<char>('A' + (left - 1) % kLetters));
+  return name;
+}
+
 std::string blocks_text(std::vector<std::uint32_t> blocks) {
   std::ranges::sort(blocks);
   std::string text;
@@ -94,9 +103,9 @@ std::string blocks_text(std::vector<std::uint32_t> blocks) {
   for (std::size_t begin = 0; begin < blocks.size(); ++stretches) {
     std::size_t end = begin;
     while (end + 1 < blocks.size() && blocks[end + 1] == blocks[end] + 1) ++end;
-    text += text.empty() ? "b" : ",";
-    text += fmt::format("{}", blocks[begin]);
-    if (end > begin) text += fmt::format("-{}", blocks[end]);
+    if (!text.empty()) text += ",";
+    text += block_name(blocks[begin]);
+    if (end > begin) text += "-" + block_name(blocks[end]);
     begin = end + 1;
   }
   if (stretches > kMostBlocks) return fmt::format("{} blocks", blocks.size());
@@ -117,16 +126,16 @@ std::string pieces_text(const Rounds& rounds, const Message& message,
   return joined(labels, " ");
 }
 
-std::string sent_text(const Rounds& rounds, const Round& round, Rank rank) {
+std::string sent_text(const Rounds& rounds, const Round& round, Rank rank, RankStyle style) {
   std::vector<Group> groups;
   for (const Message& message : round.messages) {
     if (message.from.rank == rank)
       add(groups, pieces_text(rounds, message, &MessageBlock::block), message.to);
   }
-  return told(std::move(groups), "->");
+  return told(std::move(groups), "->", style);
 }
 
-std::string received_text(const Rounds& rounds, const Round& round, Rank rank) {
+std::string received_text(const Rounds& rounds, const Round& round, Rank rank, RankStyle style) {
   std::vector<Group> groups;
   for (const Message& message : round.messages) {
     if (message.to != rank) continue;
@@ -135,7 +144,13 @@ std::string received_text(const Rounds& rounds, const Round& round, Rank rank) {
                     sign_of(message)),
         message.from.rank);
   }
-  return told(std::move(groups), "from");
+  return told(std::move(groups), "from", style);
+}
+
+std::string grouped(std::uint64_t number) {
+  std::string text = std::to_string(number);
+  for (std::size_t end = text.size(); end > 3; end -= 3) text.insert(end - 3, ",");
+  return text;
 }
 
 }  // namespace ccoll::show

@@ -8,14 +8,14 @@
 #include <string_view>
 #include <vector>
 
-#include "show/model/call.hpp"
 #include "show/text/terminal.hpp"
 
 namespace ccoll::show {
 
 namespace {
 
-constexpr std::string_view kHelp = "<- back  -> on  Home End  up down: scroll  v: values  q: quit";
+constexpr std::string_view kHelp =
+    "Space -> on   <- back   Home End   up down scroll   v values   ? signs   q quit";
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -64,6 +64,9 @@ class Player {
       case Key::values:
         style_.values = !style_.values.value_or(true);
         break;
+      case Key::help:
+        has_legend_ = !has_legend_;
+        break;
       case Key::quit:
       case Key::resized:
       case Key::other:
@@ -82,7 +85,8 @@ class Player {
     const Screen screen(picture_, style_);
     Board board(picture_.rounds);
     while (board.round() < at_) board.advance();
-    std::string text = at_ == 0 ? screen.introduction() : call_text(picture_.call) + "\n";
+    std::string text = at_ == 0 ? screen.introduction() : screen.title();
+    if (has_legend_ && at_ > 0) text += screen.legend();
     text += "\n" + screen.round(board);
     if (at_ == last_) text += "\n" + screen.conclusion();
     return cut(lines_of(text), size.lines);
@@ -106,6 +110,7 @@ class Player {
   const std::size_t last_;
   std::size_t at_ = 0;
   std::size_t scrolled_ = 0;
+  bool has_legend_ = false;  ///< in every round, not at the start alone
 };
 
 }  // namespace

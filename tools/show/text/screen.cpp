@@ -5,12 +5,12 @@
 
 #include <algorithm>
 
+#include "bench/command/columns.hpp"
 #include "core/text.hpp"
 #include "show/model/shape.hpp"
 #include "show/text/explain.hpp"
 #include "show/text/labels.hpp"
 #include "show/text/words.hpp"
-#include "show/text/wrapped.hpp"
 
 namespace ccoll::show {
 
@@ -20,19 +20,6 @@ namespace {
 constexpr std::size_t kMostRows = 16;
 /// More elements of a block than this are not shown as numbers.
 constexpr std::size_t kMostNumbersShown = 4;
-constexpr std::size_t kLongestBar = 40;
-constexpr std::size_t kRankWidth = 9;
-constexpr std::size_t kMessagesWidth = 6;
-constexpr std::size_t kElemsWidth = 7;
-constexpr std::size_t kGap = 2;
-
-// What is done, not by whom.
-constexpr std::string_view kSending = "34";
-constexpr std::string_view kCopied = "36";
-constexpr std::string_view kCombined = "33";
-constexpr std::string_view kComplete = "32";
-constexpr std::string_view kFault = "31";
-constexpr std::string_view kPlain = "";
 
 /// The first and the last of `count`, `most` in all.
 std::vector<std::uint32_t> sample(std::uint32_t count, std::size_t most) {
@@ -55,13 +42,28 @@ std::string without_end_spaces(std::string text) {
   return text;
 }
 
-std::string bar(std::size_t done, std::size_t all) {
-  const std::size_t length = std::min(all, kLongestBar);
+std::string bar(std::size_t done, std::size_t all, std::size_t most) {
+  const std::size_t length = std::min(all, most);
   const std::size_t filled = all == 0 ? 0 : done * length / all;
   return "[" + std::string(filled, '#') + std::string(length - filled, '.') + "]";
 }
 
+std::size_t digits_of(std::uint64_t number) { return grouped(number).size(); }
+
 }  // namespace
+
+const Screen::Way Screen::kWays[] = {
+    {},
+    {.is_tight = true},
+    {.is_tight = true, .ranks = RankStyle::number},
+    {.is_tight = true, .ranks = RankStyle::number, .has_block_word = false},
+    {.is_tight = true, .ranks = RankStyle::number, .has_block_word = false, .has_tallies = false},
+    {.is_tight = true,
+     .ranks = RankStyle::number,
+     .has_block_word = false,
+     .has_tallies = false,
+     .has_moves = false},
+};
 
 Screen::Screen(const Picture& picture, const Style& style)
     : picture_(picture),
@@ -90,40 +92,57 @@ void Screen::note_arrivals() {
   }
 }
 
-/// Gives up, where it is too wide, first names, then space, then numbers that nobody asked for,
-/// then blocks.
+bool Screen::fits(const Way& way) {
+  way_ = way;
+  return measure() <= style_.width;
+}
+
+/// Where it is too wide, first what stands beside the cells gives way, then the numbers that nobody
+/// asked for, then the names of the contributions, which are what a picture is about; then blocks.
 void Screen::choose_layout() {
   const Rounds& rounds = picture_.rounds;
   ranks_ = style_.only_rank ? std::vector<Rank>{*style_.only_rank}
                             : sample(rounds.problem.size, kMostRows);
   blocks_ = sample(rounds.blocks, rounds.blocks);
-  named_ = rounds.problem.size <= kMostNamed;
   const bool few = block_elems(rounds.problem, rounds.blocks, 0) <= kMostNumbersShown &&
                    rounds.problem.size <= kMostNamed;
-  numbers_ = style_.values.value_or(few) && rounds.problem.kind != Kind::barrier;
-  std::size_t width = measure();
-  const auto give_up = [&](bool& what, bool instead) {
-    if (width <= style_.width || what == instead) return;
-    what = instead;
-    width = measure();
-  };
-  give_up(named_, false);
-  give_up(squeezed_, true);
-  if (!style_.values) give_up(numbers_, false);
-  if (width <= style_.width) return;
-  const std::size_t others = width - blocks_.size() * cell_width_;
-  const std::size_t room = style_.width > others ? style_.width - others : 0;
-  blocks_ = sample(rounds.blocks, std::max<std::size_t>(room / cell_width_, 2));
+  const bool has_numbers = style_.values.value_or(few) && rounds.problem.kind != Kind::barrier;
+  const bool may_lack_numbers = !has_numbers || !style_.values;
+  for (const bool named : {true, false}) {
+    named_ = named;
+    if (named && rounds.problem.size > kMostNamed) continue;
+    for (const bool numbers : {has_numbers, false}) {
+      numbers_ = numbers;
+      if (!numbers && !may_lack_numbers) continue;
+      if (std::ranges::any_of(kWays, [&](const Way& way) { return fits(way); })) return;
+    }
+  }
+  numbers_ = has_numbers && style_.values.has_value();
+  for (const Way& way : kWays) {
+    if (way.has_tallies) continue;
+    way_ = way;
+    blocks_ = sample(rounds.blocks, rounds.blocks);
+    const std::size_t others = measure() - blocks_.size() * cell_width_;
+    const std::size_t room = style_.width > others ? style_.width - others : 0;
+    blocks_ = sample(rounds.blocks, std::max<std::size_t>(room / cell_width_, 2));
+    if (measure() <= style_.width) return;
+  }
 }
 
 std::string Screen::head_of(std::uint32_t block) const {
-  if (squeezed_) return fmt::format("b{}", block);
-  return fmt::format("{} {}", is_matrix_ ? "from" : "block", block);
+  const std::string name = is_matrix_ ? fmt::format("{}", block) : block_name(block);
+  if (!way_.has_block_word) return name;
+  return fmt::format("{} {}", is_matrix_ ? "from" : "block", name);
 }
 
 std::size_t Screen::measure() {
-  cell_width_ = head_of(picture_.rounds.blocks).size();
-  sent_width_ = received_width_ = 0;
+  const std::size_t gap = way_.is_tight ? 1 : 2;
+  const std::size_t rounds = picture_.rounds.rounds.size();
+  cell_width_ = head_of(picture_.rounds.blocks - 1).size();
+  sent_width_ = std::string_view("sent").size();
+  received_width_ = std::string_view("received").size();
+  name_width_ = style_.only_rank ? fmt::format("round {}", rounds).size()
+                                 : fmt::format("rank {}", ranks_.back()).size();
   Board board(picture_.rounds);
   do {
     for (const Rank rank : ranks_) {
@@ -134,16 +153,20 @@ std::size_t Screen::measure() {
       }
       if (board.round() == 0) continue;
       const Round& round = picture_.rounds.rounds[board.round() - 1];
-      sent_width_ = std::max(sent_width_, sent_text(picture_.rounds, round, rank).size());
+      sent_width_ =
+          std::max(sent_width_, sent_text(picture_.rounds, round, rank, way_.ranks).size());
       received_width_ =
-          std::max(received_width_, received_text(picture_.rounds, round, rank).size());
+          std::max(received_width_, received_text(picture_.rounds, round, rank, way_.ranks).size());
     }
   } while (board.advance());
-  cell_width_ += squeezed_ ? 1 : kGap;
-  sent_width_ = std::max<std::size_t>(sent_width_, 4) + kGap;
-  received_width_ = std::max<std::size_t>(received_width_, 8) + kGap;
-  return kRankWidth + blocks_.size() * cell_width_ + sent_width_ + received_width_ +
-         kMessagesWidth + kElemsWidth;
+  cell_width_ += gap;
+  name_width_ += gap;
+  sent_width_ += gap;
+  messages_width_ = std::max<std::size_t>(digits_of(most_.messages), 4) + gap;
+  elems_width_ = std::max<std::size_t>(digits_of(most_.elems_sent), 5) + gap;
+  return name_width_ + blocks_.size() * cell_width_ +
+         (way_.has_moves ? sent_width_ + received_width_ : 0) +
+         (way_.has_tallies ? messages_width_ + elems_width_ : 0);
 }
 
 std::vector<Screen::Event> Screen::events_of(const Board& board, Rank rank) const {
@@ -165,28 +188,28 @@ Screen::Cell Screen::cell(const Board& board, const std::vector<Event>& events, 
   const auto [content, done] =
       tables_[board.round()][std::size_t{rank} * picture_.rounds.blocks + block];
   std::string marks;
-  std::string_view colour = content == kSpoilt ? kFault : kPlain;
-  if (done) colour = kComplete;
+  std::optional<Tone> tone;
+  if (content == kSpoilt) tone = kFault;
+  if (done) tone = kComplete;
   for (const Event& event : events) {
     if (event.block != block) continue;
     if (event.received && !marks.starts_with('<')) marks.insert(0, "<");
     if (!event.received && !marks.ends_with('>')) marks += ">";
-    if (event.received) colour = event.reduces ? kCombined : kCopied;
+    if (event.received) tone = event.reduces ? kCombined : kCopied;
   }
-  if (marks == ">" && colour == kPlain) colour = kSending;
-  if (content == kNothing) return {".", "", kPlain};
+  if (marks == ">" && !tone) tone = kSending;
+  if (content == kNothing) return {".", "", {}};
   std::string label = label_of(picture_.rounds, content, named_);
   const bool is_known = content < picture_.rounds.contents.size();
   if (is_known && picture_.rounds.contents[content].block != block) {
-    label = fmt::format("b{}:{}", picture_.rounds.contents[content].block, label);
+    label = fmt::format("{}:{}", block_name(picture_.rounds.contents[content].block), label);
   }
-  return {marks.empty() ? label : fmt::format("{} {}", label, marks), numbers_text(content),
-          colour};
+  return {marks.empty() ? label : fmt::format("{} {}", label, marks), numbers_text(content), tone};
 }
 
 Screen::Cell Screen::arrival_cell(const Board& board, Rank rank, std::uint32_t block) const {
   const std::uint32_t content = board.content_at(rank, Place::output, block);
-  if (content == kNothing) return {".", "", kPlain};
+  if (content == kNothing) return {".", "", {}};
   const std::size_t arrival = arrivals_[std::size_t{rank} * picture_.rounds.blocks + block];
   const bool right = is_result(picture_.rounds, rank, block, content);
   const std::string text = arrival == board.round() ? "*" : fmt::format("{}", arrival);
@@ -207,27 +230,42 @@ std::string Screen::numbers_text(std::uint32_t content) const {
   return text;
 }
 
-std::string Screen::painted(const std::string& text, std::string_view colour) const {
-  if (!style_.colour || colour.empty()) return text;
-  return fmt::format("\x1b[{}m{}\x1b[0m", colour, text);
+std::string Screen::toned(const std::string& text, std::optional<Tone> tone) const {
+  return style_.colour && tone ? painted(text, *tone) : text;
+}
+
+std::string Screen::lettered(const std::string& text) const {
+  for (const std::uint32_t block : blocks_) {
+    const std::string name = block_name(block);
+    if (is_matrix_ || !text.starts_with(name + " ")) continue;
+    return toned(name, tone_of_block(block)) + text.substr(name.size());
+  }
+  return text;
+}
+
+std::string Screen::tallies_text(std::string_view messages, std::string_view elems) const {
+  if (!way_.has_tallies) return {};
+  return fmt::format("{:>{}}{:>{}}", messages, messages_width_, elems, elems_width_);
 }
 
 std::string Screen::heading() const {
-  std::string text(kRankWidth, ' ');
+  std::string text(name_width_, ' ');
   for (const std::uint32_t block : blocks_) {
-    text += padded(head_of(block), cell_width_);
+    const std::string head = head_of(block);
+    text += toned(head, is_matrix_ ? std::nullopt : std::optional(tone_of_block(block))) +
+            std::string(cell_width_ - head.size(), ' ');
   }
-  return text + padded("sent", sent_width_) + padded("received", received_width_) +
-         fmt::format("{:>{}}{:>{}}\n", "msgs", kMessagesWidth, "elems", kElemsWidth);
+  if (way_.has_moves) text += padded("sent", sent_width_) + padded("received", received_width_);
+  return without_end_spaces(text + tallies_text("msgs", "elems")) + "\n";
 }
 
 std::string Screen::row(const Board& board, Rank rank, const std::string& name) const {
   const std::vector<Event> events = events_of(board, rank);
-  std::string line = padded(name, kRankWidth);
-  std::string below(kRankWidth, ' ');
+  std::string line = padded(name, name_width_);
+  std::string below(name_width_, ' ');
   for (const std::uint32_t block : blocks_) {
     const Cell shown = cell(board, events, rank, block);
-    line += painted(shown.text, shown.colour);
+    line += toned(shown.text, shown.tone);
     line.append(cell_width_ - std::min(shown.text.size(), cell_width_), ' ');
     below += padded(shown.numbers, cell_width_);
   }
@@ -235,10 +273,15 @@ std::string Screen::row(const Board& board, Rank rank, const std::string& name) 
   const Rounds& rounds = picture_.rounds;
   const Round none;
   const Round& round = before ? none : rounds.rounds[board.round() - 1];
-  line += padded(sent_text(rounds, round, rank), sent_width_);
-  line += padded(received_text(rounds, round, rank), received_width_);
-  line += fmt::format("{:>{}}{:>{}}\n", board.tally(rank).messages, kMessagesWidth,
-                      board.tally(rank).elems_sent, kElemsWidth);
+  if (way_.has_moves) {
+    for (const auto& [text, width] :
+         {std::pair(sent_text(rounds, round, rank, way_.ranks), sent_width_),
+          std::pair(received_text(rounds, round, rank, way_.ranks), received_width_)}) {
+      line += lettered(text) + std::string(width - std::min(text.size(), width), ' ');
+    }
+  }
+  line += tallies_text(grouped(board.tally(rank).messages), grouped(board.tally(rank).elems_sent));
+  line = without_end_spaces(std::move(line)) + "\n";
   below = without_end_spaces(std::move(below));
   if (!below.empty()) line += below + "\n";
   return line;
@@ -273,38 +316,50 @@ std::string Screen::so_far(const Board& board) const {
   const std::size_t bytes = picture_.call.operation->has_data ? size_of(picture_.call.type) : 1;
   std::string text = fmt::format(
       "busiest rank so far: {} of {} messages and {} of {} elements ({} of {} bytes) sent",
-      busiest.messages, most_.messages, busiest.elems_sent, most_.elems_sent,
-      busiest.elems_sent * bytes, most_.elems_sent * bytes);
+      grouped(busiest.messages), grouped(most_.messages), grouped(busiest.elems_sent),
+      grouped(most_.elems_sent), grouped(busiest.elems_sent * bytes),
+      grouped(most_.elems_sent * bytes));
   if (most_.elems_reduced > 0) {
-    text += fmt::format(", {} of {} combined", busiest.elems_reduced, most_.elems_reduced);
+    text += fmt::format(", {} of {} combined", grouped(busiest.elems_reduced),
+                        grouped(most_.elems_reduced));
   }
-  return wrapped(text, style_.width);
+  return bench::wrapped(text, style_.width);
 }
 
 std::string Screen::round(const Board& board) const {
   const std::size_t rounds = picture_.rounds.rounds.size();
   std::string text = board.round() == 0 ? std::string("before the first round")
                                         : fmt::format("round {} of {}", board.round(), rounds);
-  text += fmt::format("  {}", bar(board.round(), rounds));
-  const std::string phase = phase_text(picture_, board.round());
-  if (!phase.empty()) text += "  " + phase;
+  text += fmt::format("  {}", bar(board.round(), rounds, style_.width / 4));
+  std::string state = phase_text(picture_, board.round());
+  if (!state.empty()) state += "  ";
   const Progress progress = progress_of(picture_.rounds, board);
-  text += fmt::format("  {} of {} results\n", progress.complete, progress.all);
-  text += wrapped(round_sentence(picture_, board), style_.width);
+  state += fmt::format("{} of {} results", progress.complete, progress.all);
+  text += (text.size() + 2 + state.size() <= style_.width ? "  " : "\n") + state + "\n";
+  text += bench::wrapped(round_sentence(picture_, board), style_.width);
   return text + "\n" + table(board) + so_far(board);
+}
+
+std::string Screen::title() const {
+  return bench::wrapped(call_text(picture_.call) +
+                            (picture_.report.ok() ? ": proven" : ": " + verdict_text(picture_)),
+                        style_.width);
 }
 
 std::string Screen::legend() const {
   const bool combines = reduces(picture_.rounds.problem.kind);
   std::string text =
-      is_matrix_ ? "A rank's row: in which round the block from each rank came; . not yet, * now"
-      : combines ? "In the table: whose contributions are in a block; < received, > sent"
-                 : "In the table: whose block is there; < received, > sent, . nothing yet";
+      is_matrix_ ? "A rank's row: in which round the block from each rank came; . not yet, * now; "
+                   "0>2: rank 0's block for rank 2"
+      : combines ? "Blocks have letters, ranks have numbers. In the table: whose contributions are "
+                   "in a block; < received, > sent"
+                 : "Blocks have letters, ranks have numbers. In the table: whose data is there; "
+                   "< received, > sent, . nothing yet";
   if (!is_matrix_ && !named_) {
     text += fmt::format("; 3/{}: those of three ranks", picture_.rounds.problem.size);
   }
   if (numbers_) text += fmt::format("; below it its elements ({})", to_string(picture_.call.type));
-  return text + ".";
+  return bench::wrapped(text + ".", style_.width);
 }
 
 std::string Screen::what_is_left_out() const {
@@ -318,26 +373,33 @@ std::string Screen::what_is_left_out() const {
     text += fmt::format("Shown are {} of {} blocks: the first and the last.\n", blocks_.size(),
                         rounds.blocks);
   }
+  if (!way_.has_tallies) {
+    text += bench::wrapped(
+        fmt::format("No room for {}; --width N makes some.",
+                    way_.has_moves ? "how much each rank has sent so far"
+                                   : "what each rank sends, receives and has sent so far"),
+        style_.width);
+  }
   return text;
 }
 
 std::string Screen::introduction() const {
   const Rounds& rounds = picture_.rounds;
-  std::string text = call_text(picture_.call) + "\n";
+  std::string text = title();
   if (!picture_.broken.empty()) {
-    text += wrapped("Broken on purpose: " + picture_.broken + ".", style_.width);
+    text += bench::wrapped("Broken on purpose: " + picture_.broken + ".", style_.width);
   }
   const std::vector<Tree> trees = trees_of(rounds);
   if (!trees.empty()) {
     text += "\n" + trees_text(trees);
     const CatalogueEntry* entry = picture_.call.entry;
-    if (entry != nullptr) text += wrapped(tree_rule(entry->algorithm), style_.width);
+    if (entry != nullptr) text += bench::wrapped(tree_rule(entry->algorithm), style_.width);
     text += "\n";
   }
-  text += wrapped(legend(), style_.width) + what_is_left_out();
+  text += legend() + what_is_left_out();
   const std::uint64_t depth = rounds.rounds.empty() ? 0 : rounds.rounds.back().depth;
   if (depth < rounds.rounds.size() && depth > 0) {
-    text += wrapped(
+    text += bench::wrapped(
         fmt::format("The longest chain of messages that wait for each other is {}; there are {} "
                     "rounds because a rank sends some of them one after another.",
                     depth, rounds.rounds.size()),
@@ -347,16 +409,18 @@ std::string Screen::introduction() const {
 }
 
 std::string Screen::conclusion() const {
-  std::string text = wrapped(verdict_text(picture_), style_.width);
+  std::string text = bench::wrapped(verdict_text(picture_), style_.width);
   text += explanation(picture_, style_.width);
   if (!picture_.theory) return text;
   const Load& busiest = picture_.theory->busiest;
   const bool same = most_.messages == busiest.messages && most_.elems_sent == busiest.elems_sent &&
                     most_.elems_reduced == busiest.elems_reduced;
-  text += fmt::format("the formulas say {} messages, {} elements sent and {} combined: {}\n",
-                      busiest.messages, busiest.elems_sent, busiest.elems_reduced,
-                      same ? "so it is" : "it is not so");
-  return text;
+  return text +
+         bench::wrapped(
+             fmt::format("the formulas say {} messages, {} elements sent and {} combined: {}",
+                         grouped(busiest.messages), grouped(busiest.elems_sent),
+                         grouped(busiest.elems_reduced), same ? "so it is" : "it is not so"),
+             style_.width);
 }
 
 }  // namespace ccoll::show

@@ -9,14 +9,17 @@
 #include <string>
 #include <vector>
 
+#include "bench/command/columns.hpp"
 #include "show/model/cells.hpp"
 #include "show/model/picture.hpp"
+#include "show/text/labels.hpp"
+#include "show/text/palette.hpp"
 
 namespace ccoll::show {
 
 struct Style {
   bool colour = false;
-  std::size_t width = 100;        ///< columns
+  std::size_t width = bench::kUsualColumns;
   std::optional<bool> values;     ///< numbers below what is held; none: where they fit
   std::optional<Rank> only_rank;  ///< rows of this rank alone
 };
@@ -26,7 +29,11 @@ class Screen {
   /// `picture` must live as long.
   Screen(const Picture& picture, const Style& style);
 
-  /// What is shown, the trees if there are any, and what the marks mean.
+  /// The call, and whether its schedule is right.
+  std::string title() const;
+  /// The meaning of the marks in the table.
+  std::string legend() const;
+  /// Title and legend, the trees if there are any, and what is left out.
   std::string introduction() const;
   /// The board of one round.
   std::string round(const Board& board) const;
@@ -40,7 +47,7 @@ class Screen {
   struct Cell {
     std::string text;
     std::string numbers;
-    std::string_view colour;
+    std::optional<Tone> tone;
   };
   /// What one rank does to a block in a round.
   struct Event {
@@ -49,7 +56,18 @@ class Screen {
     bool reduces;
   };
 
+  /// How much a table has beside its cells, the most comfortable way first.
+  struct Way {
+    bool is_tight = false;
+    RankStyle ranks = RankStyle::word;
+    bool has_block_word = true;  ///< heads say "block A", not "A"
+    bool has_tallies = true;
+    bool has_moves = true;
+  };
+  static const Way kWays[];
+
   void choose_layout();
+  bool fits(const Way& way);
   /// How wide the table is with what is chosen; measures the columns.
   std::size_t measure();
   void note_arrivals();
@@ -63,22 +81,28 @@ class Screen {
   std::string row(const Board& board, Rank rank, const std::string& name) const;
   std::string head_of(std::uint32_t block) const;
   std::string heading() const;
+  std::string tallies_text(std::string_view messages, std::string_view elems) const;
+  /// Coloured where `style_` has colours: a cell, or the letter that text about a block begins
+  /// with.
+  std::string toned(const std::string& text, std::optional<Tone> tone) const;
+  std::string lettered(const std::string& text) const;
   std::string so_far(const Board& board) const;
-  std::string legend() const;
   std::string what_is_left_out() const;
-  std::string painted(const std::string& text, std::string_view colour) const;
 
   const Picture& picture_;
   Style style_;
   bool is_matrix_ = false;  ///< an all_to_all: cells say in which round a block came
   bool named_ = true;       ///< contributions one by one
   bool numbers_ = false;
-  bool squeezed_ = false;              ///< short heads and narrow gaps
+  Way way_;
   std::vector<Rank> ranks_;            ///< the rows
   std::vector<std::uint32_t> blocks_;  ///< the columns
+  std::size_t name_width_ = 0;
   std::size_t cell_width_ = 0;
   std::size_t sent_width_ = 0;
   std::size_t received_width_ = 0;
+  std::size_t messages_width_ = 0;
+  std::size_t elems_width_ = 0;
   std::vector<Table> tables_;  ///< by round
   std::vector<std::size_t>
       arrivals_;  ///< by rank and block, the round; 0: not yet, or from the start

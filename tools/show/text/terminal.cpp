@@ -160,10 +160,12 @@ Key RawTerminal::next_key() {
       return next_key();  // the screen is entered again while that waits
     case ' ':
     case 'l':
+    case 'n':
     case '\n':
     case '\r':
       return Key::right;
     case 'h':
+    case 'p':
       return Key::left;
     case 'j':
       return Key::down;
@@ -175,6 +177,8 @@ Key RawTerminal::next_key() {
       return Key::end;
     case 'v':
       return Key::values;
+    case '?':
+      return Key::help;
     case kEscape:
       return escape_sequence();
     default:
@@ -208,6 +212,8 @@ Key RawTerminal::escape_sequence() {
     case '~':
       return first == '1' || first == '7'   ? Key::home
              : first == '4' || first == '8' ? Key::end
+             : first == '5'                 ? Key::left   // page up
+             : first == '6'                 ? Key::right  // page down
                                             : Key::other;
     default:
       return Key::other;

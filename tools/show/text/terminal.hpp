@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <string_view>
 
+#include "bench/command/columns.hpp"
+
 namespace ccoll::show {
 
 /// Whether both standard input and output are a terminal that can move its cursor.
@@ -15,13 +17,13 @@ bool is_interactive();
 bool wants_colour();
 
 struct TerminalSize {
-  std::size_t columns = 100;
+  std::size_t columns = bench::kUsualColumns;
   std::size_t lines = 40;
 };
 /// Of standard output; the default where it is no terminal.
 TerminalSize terminal_size();
 
-enum class Key { left, right, up, down, home, end, values, quit, resized, other };
+enum class Key { left, right, up, down, home, end, values, help, quit, resized, other };
 
 /// A screen of its own, with keys that come as they are typed, for as long as it lives. However it
 /// ends, by a signal too, the terminal is left as it was. One at a time.

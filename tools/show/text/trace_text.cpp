@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/command/columns.hpp"
 #include "bench/command/sizes.hpp"
 #include "core/text.hpp"
 #include "schedule/text.hpp"
@@ -64,38 +65,47 @@ std::vector<Span> spans_of(const TracedGroup& group, Waits& waits, std::size_t& 
   return result;
 }
 
-std::string kinds_table(const std::vector<Span>& spans) {
+std::string kinds_table(const std::vector<Span>& spans, std::size_t width) {
   std::map<decltype(Span::what), std::vector<const Span*>> kinds;
   for (const Span& span : spans) kinds[span.what].push_back(&span);
-  using Row = std::pair<std::uint64_t, std::string>;
+  using Row = std::pair<std::uint64_t, std::vector<std::string>>;
   std::vector<Row> rows;
   for (auto& [what, calls] : kinds) {
     std::ranges::sort(calls, {}, [](const Span* span) { return span->ns(); });
     std::uint64_t total = 0;
     for (const Span* span : calls) total += span->ns();
     const auto& [operation, algorithm, bytes] = what;
-    rows.emplace_back(total, fmt::format("  {:<16}{:<20}{:>8}{:>8}{:>11}{:>11}  call {}\n",
-                                         operation, algorithm, bench::short_size(bytes),
-                                         calls.size(), span_text(calls[calls.size() / 2]->ns()),
-                                         span_text(calls.back()->ns()), calls.back()->sequence));
+    rows.emplace_back(
+        total, std::vector<std::string>{
+                   operation, algorithm, bench::short_size(bytes), fmt::format("{}", calls.size()),
+                   span_text(calls[calls.size() / 2]->ns()), span_text(calls.back()->ns()),
+                   fmt::format("call {}", calls.back()->sequence)});
   }
   std::ranges::stable_sort(rows, std::greater(), &Row::first);
-  std::string text = fmt::format("  {:<16}{:<20}{:>8}{:>8}{:>11}{:>11}  {}\n", "operation", "by",
-                                 "bytes", "calls", "median", "longest", "which");
-  for (std::size_t i = 0; i < std::min(rows.size(), kMostKinds); ++i) text += rows[i].second;
+  using Align = bench::TextTable::Align;
+  bench::TextTable table({{"operation", Align::left},
+                          {"by", Align::left},
+                          {"bytes"},
+                          {"calls"},
+                          {"median"},
+                          {"longest"},
+                          {"which", Align::left}});
+  for (std::size_t i = 0; i < std::min(rows.size(), kMostKinds); ++i)
+    table.add(std::move(rows[i].second));
+  std::string text = table.text(width);
   if (rows.size() > kMostKinds) {
     text += fmt::format("  and {} kinds more, which took less time\n", rows.size() - kMostKinds);
   }
   return text;
 }
 
-std::string slowest_text(std::vector<Span> spans) {
+std::string slowest_text(std::vector<Span> spans, std::size_t width) {
   std::ranges::stable_sort(spans, std::greater(), &Span::ns);
   std::vector<std::string> calls;
   for (std::size_t i = 0; i < std::min(spans.size(), kMostSlow); ++i) {
     calls.push_back(fmt::format("{} ({})", spans[i].sequence, span_text(spans[i].ns())));
   }
-  return fmt::format("  The slowest calls: {}\n", joined(calls));
+  return bench::wrapped_beside("  ", fmt::format("The slowest calls: {}", joined(calls)), width);
 }
 
 std::string waits_text(const Waits& waits) {
@@ -114,7 +124,7 @@ std::string waits_text(const Waits& waits) {
   return text;
 }
 
-std::string messages_text(const TracedGroup& group) {
+std::string messages_text(const TracedGroup& group, std::size_t width) {
   std::uint64_t sends = 0, receives = 0, bytes = 0, longest = 0;
   for (const auto& trace : group.ranks) {
     if (!trace) continue;
@@ -125,25 +135,30 @@ std::string messages_text(const TracedGroup& group) {
     }
   }
   if (sends + receives == 0) return {};
-  return fmt::format("  {} sends of {} bytes in all and {} receives, the longest of {}\n", sends,
-                     bytes, receives, span_text(longest));
+  return bench::wrapped(
+      fmt::format("{} sends of {} bytes in all and {} receives, the longest of {}", sends, bytes,
+                  receives, span_text(longest)),
+      width, "  ");
 }
 
-std::string group_text(const TracedGroup& group) {
+std::string group_text(const TracedGroup& group, std::size_t width) {
   Waits waits;
   std::size_t unended = 0;
   const std::vector<Span> spans = spans_of(group, waits, unended);
   const std::size_t calls = spans.size() + unended;
   std::string text =
-      fmt::format("\ncommunicator {} ({:x}), {} rank{}: {} call{}\n", group.name, group.id,
-                  group.size, group.size == 1 ? "" : "s", calls, calls == 1 ? "" : "s");
-  if (!spans.empty()) text += kinds_table(spans) + slowest_text(spans);
+      "\n" + bench::wrapped(
+                 fmt::format("communicator {} ({:x}), {} rank{}: {} call{}", group.name, group.id,
+                             group.size, group.size == 1 ? "" : "s", calls, calls == 1 ? "" : "s"),
+                 width);
+  if (!spans.empty()) text += kinds_table(spans, width) + slowest_text(spans, width);
   if (unended > 0) {
-    text += fmt::format(
-        "  calls without an end on some rank (they failed, or its file ends before): {}\n",
-        unended);
+    text += bench::wrapped(
+        fmt::format("calls without an end on some rank (they failed, or its file ends before): {}",
+                    unended),
+        width, "  ");
   }
-  return text + waits_text(waits) + messages_text(group);
+  return text + waits_text(waits) + messages_text(group, width);
 }
 
 /// "rank 3 5.1 ms, rank 1 room 2 us".
@@ -156,23 +171,26 @@ std::string rank_waits(Rank rank, const trace::CallRun& run) {
   return waits.empty() ? "nobody" : joined(waits);
 }
 
-std::string ranks_table(const TracedCall& call) {
-  std::string text = fmt::format("  {:>6}{:>12}{:>12}{:>12}  {}\n", "rank", "began at", "ended at",
-                                 "steps", "waited for");
+std::string ranks_table(const TracedCall& call, std::size_t width) {
+  bench::TextTable table({{"rank"},
+                          {"began at"},
+                          {"ended at"},
+                          {"steps"},
+                          {"waited for", bench::TextTable::Align::left}});
   for (Rank rank = 0; rank < call.whole.ranks.size(); ++rank) {
     const auto& run = call.whole.ranks[rank];
     if (!run) {
-      text += fmt::format("  {:>6}  no record of it\n", rank);
+      table.add({fmt::format("{}", rank), "-", "-", "-", "no record of it"});
       continue;
     }
-    text += fmt::format("  {:>6}{:>12}{:>12}{:>12}  {}\n", rank, span_text(run->begin - call.begin),
-                        run->end ? span_text(*run->end - call.begin) : "never", run->steps.size(),
-                        rank_waits(rank, *run));
+    table.add({fmt::format("{}", rank), span_text(run->begin - call.begin),
+               run->end ? span_text(*run->end - call.begin) : "never",
+               fmt::format("{}", run->steps.size()), rank_waits(rank, *run)});
   }
-  return text;
+  return table.text(width);
 }
 
-std::string lateness_text(const TracedCall& call) {
+std::string lateness_text(const TracedCall& call, std::size_t width) {
   Rank last = 0, first = 0;
   const auto begin_of = [&](Rank rank) { return call.whole.ranks[rank]->begin; };
   bool any = false;
@@ -182,41 +200,59 @@ std::string lateness_text(const TracedCall& call) {
     if (!any || begin_of(rank) < begin_of(first)) first = rank;
     any = true;
   }
-  return fmt::format("Rank {} was the first to call, rank {} the last, {} later.\n", first, last,
-                     span_text(begin_of(last) - begin_of(first)));
+  return bench::wrapped(fmt::format("Rank {} was the first to call, rank {} the last, {} later.",
+                                    first, last, span_text(begin_of(last) - begin_of(first))),
+                        width);
 }
 
-std::string piece_text(const TracedCall& call, const trace::PathPiece& piece, Rank before) {
+std::vector<std::string> piece_row(const TracedCall& call, const trace::PathPiece& piece,
+                                   Rank before) {
   const auto& run = call.whole.ranks[piece.step.rank]->steps[piece.step.index];
-  const auto& step = call.whole.programs[piece.step.rank].lanes[run.lane].steps[run.step];
-  return fmt::format(
-      "  {:>10}{:>6}{:>6}{:>6}{:>8}{:>11}{:>11}  {}; {}\n", span_text(piece.begin - call.begin),
-      piece.step.rank, run.lane, run.step, run.window, span_text(piece.moved - piece.begin),
-      span_text(piece.end - piece.moved), to_string(step, run.lane), cause_text(piece, before));
+  Step step = call.whole.programs[piece.step.rank].lanes[run.lane].steps[run.step];
+  step.lend = Lend::never;  // of no interest here
+  return {span_text(piece.begin - call.begin),
+          fmt::format("{}", piece.step.rank),
+          fmt::format("{}", run.lane),
+          fmt::format("{}", run.step),
+          fmt::format("{}", run.window),
+          span_text(piece.moved - piece.begin),
+          span_text(piece.end - piece.moved),
+          fmt::format("{}; {}", to_string(step, run.lane), cause_text(piece, before))};
 }
 
-std::string path_text(const TracedCall& call) {
+std::string path_text(const TracedCall& call, std::size_t width) {
   const auto passings = trace::passings_of(call.whole);
   const auto path = trace::critical_path(call.whole, passings);
   if (path.empty()) return "No rank has recorded a step of it.\n";
   std::map<Rank, std::uint64_t> by_rank;
   for (const auto& piece : path) by_rank[piece.step.rank] += piece.end - piece.begin;
-  std::string text = fmt::format(
-      "\nThe critical path: what kept the last step to end from ending earlier, {} pieces from "
-      "rank {}'s beginning to rank {}'s end.\n  {:>10}{:>6}{:>6}{:>6}{:>8}{:>11}{:>11}  {}\n",
-      path.size(), path.front().step.rank, path.back().step.rank, "at", "rank", "lane", "step",
-      "window", "on its way", "at work", "what; why not earlier");
+  std::string text =
+      "\n" +
+      bench::wrapped(fmt::format("The critical path: what kept the last step to end from ending "
+                                 "earlier, {} pieces from rank {}'s beginning to rank {}'s end.",
+                                 path.size(), path.front().step.rank, path.back().step.rank),
+                     width);
+  bench::TextTable table({{"at"},
+                          {"rank"},
+                          {"lane"},
+                          {"step"},
+                          {"window"},
+                          {"on its way"},
+                          {"at work"},
+                          {"what; why not earlier", bench::TextTable::Align::left}});
   for (std::size_t i = 0; i < path.size(); ++i) {
     if (path.size() > 2 * kMostPiecesAtEachEnd && i == kMostPiecesAtEachEnd) {
-      text += fmt::format("  ({} pieces are left out)\n", path.size() - 2 * kMostPiecesAtEachEnd);
+      const std::size_t count = path.size() - 2 * kMostPiecesAtEachEnd;
+      table.add({"..", "", "", "", "", "", "", fmt::format("({} pieces are left out)", count)});
       i = path.size() - kMostPiecesAtEachEnd;
     }
-    text += piece_text(call, path[i], i > 0 ? path[i - 1].step.rank : 0);
+    table.add(piece_row(call, path[i], i > 0 ? path[i - 1].step.rank : 0));
   }
+  text += table.text(width);
   std::vector<std::string> shares;
   for (const auto& [rank, ns] : by_rank)
     shares.push_back(fmt::format("rank {} {}", rank, span_text(ns)));
-  text += fmt::format("Its time by ranks: {}.\n", joined(shares));
+  text += bench::wrapped(fmt::format("Its time by ranks: {}.", joined(shares)), width);
   if (passings.unmatched > 0) {
     text += fmt::format("{} messages have a record of one end only.\n", passings.unmatched);
   }
@@ -254,29 +290,33 @@ std::string heading_of(const TracedCall& call) {
       to_string(call.planned.choice.algorithm), problem.size);
 }
 
-std::string job_text(const TracedJob& job, const std::string& how_to_ask) {
+std::string job_text(const TracedJob& job, const std::string& how_to_ask, std::size_t width) {
   const auto some = [](std::size_t count, std::string_view what) {
     return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
   };
-  std::string text = fmt::format("job {:x}: {}, {}, {} recorded\n", job.id,
-                                 some(job.groups.size(), "communicator"), some(job.hosts, "host"),
-                                 span_text(job.last));
-  for (const std::string& remark : job.remarks) text += fmt::format("note: {}\n", remark);
-  for (const TracedGroup& group : job.groups) text += group_text(group);
-  return text + fmt::format("\nOne call, its waits and its critical path:  {} --call NUMBER\n",
-                            how_to_ask);
+  std::string text = bench::wrapped(
+      fmt::format("job {:x}: {}, {}, {} recorded", job.id, some(job.groups.size(), "communicator"),
+                  some(job.hosts, "host"), span_text(job.last)),
+      width);
+  for (const std::string& remark : job.remarks) text += bench::wrapped("note: " + remark, width);
+  for (const TracedGroup& group : job.groups) text += group_text(group, width);
+  return text + "\n" +
+         bench::wrapped(
+             fmt::format("One call, its waits and its critical path: {} --call NUMBER", how_to_ask),
+             width);
 }
 
-std::string call_text(const TracedGroup& group, const TracedCall& call) {
+std::string call_text(const TracedGroup& group, const TracedCall& call, std::size_t width) {
   const Choice& choice = call.planned.choice;
-  std::string text =
-      fmt::format("call {} of communicator {}: {}, {}{}{}; it took {}\n", call.sequence, group.name,
+  std::string text = bench::wrapped(
+      fmt::format("call {} of communicator {}: {}, {}{}{}; it took {}", call.sequence, group.name,
                   heading_of(call), to_string(call.planned.type),
                   reduces(call.planned.problem.kind) ? fmt::format(" {}", call.planned.op) : "",
                   choice.lanes > 1 ? fmt::format(", {} times its lanes", choice.lanes) : "",
-                  span_text(call.end - call.begin));
+                  span_text(call.end - call.begin)),
+      width);
   if (call.unended > 0) text += fmt::format("It has no end on {} ranks.\n", call.unended);
-  return text + ranks_table(call) + lateness_text(call) + path_text(call);
+  return text + ranks_table(call, width) + lateness_text(call, width) + path_text(call, width);
 }
 
 }  // namespace ccoll::show

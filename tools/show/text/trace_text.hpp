@@ -9,10 +9,10 @@
 
 namespace ccoll::show {
 
-/// `how_to_ask`: a command that looks into a call, but for its number.
-std::string job_text(const TracedJob& job, const std::string& how_to_ask);
+/// In lines of `width` columns. `how_to_ask`: a command that looks into a call, but for its number.
+std::string job_text(const TracedJob& job, const std::string& how_to_ask, std::size_t width);
 
-std::string call_text(const TracedGroup& group, const TracedCall& call);
+std::string call_text(const TracedGroup& group, const TracedCall& call, std::size_t width);
 
 /// "all_reduce of 1M bytes by ring, 4 ranks".
 std::string heading_of(const TracedCall& call);

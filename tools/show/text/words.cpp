@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <optional>
 #include <set>
 
 #include "core/text.hpp"
+#include "show/text/labels.hpp"
 
 namespace ccoll::show {
 
@@ -43,22 +45,57 @@ std::optional<int> common_bit(const Round& round) {
   return std::countr_zero(*differences.begin());
 }
 
-std::string blocks_each(const Round& round) {
+std::vector<std::uint32_t> blocks_of(const Message& message) {
+  std::vector<std::uint32_t> blocks;
+  for (const MessageBlock& piece : message.pieces) blocks.push_back(piece.block);
+  return blocks;
+}
+
+/// "block A", "blocks A-C".
+std::string named_blocks(const Message& message) {
+  return fmt::format("block{} {}", message.pieces.size() == 1 ? "" : "s",
+                     blocks_text(blocks_of(message)));
+}
+
+/// By name where it is the same for all; those of an all_to_all have none.
+std::string blocks_each(const Round& round, bool has_names) {
   const std::size_t first = round.messages.front().pieces.size();
+  const auto is_same = [&](const Message& message) {
+    return blocks_of(message) == blocks_of(round.messages.front());
+  };
+  if (has_names && std::ranges::all_of(round.messages, is_same))
+    return named_blocks(round.messages.front());
   for (const Message& message : round.messages) {
     if (message.pieces.size() != first) return "some blocks";
   }
   return first == 1 ? "one block" : fmt::format("{} blocks", first);
 }
 
-std::string who_sends(const Round& round, Rank size) {
+/// Each sender with its blocks and receivers; none where that takes too many words.
+std::optional<std::string> pairs_text(const Round& round) {
+  constexpr std::size_t kMostPairs = 4;
+  std::map<std::pair<Rank, std::string>, std::vector<std::uint32_t>> receivers;
+  for (const Message& message : round.messages)
+    receivers[{message.from.rank, named_blocks(message)}].push_back(message.to);
+  if (receivers.size() > kMostPairs) return std::nullopt;
+  std::vector<std::string> pairs;
+  for (auto& [what, ranks] : receivers) {
+    std::ranges::sort(ranks);
+    if (ranks.size() > 8) return std::nullopt;
+    pairs.push_back(fmt::format("{} {} sends {} to {}", pairs.empty() ? "Rank" : "rank", what.first,
+                                what.second, list_ranks(ranks)));
+  }
+  return joined(pairs) + ".";
+}
+
+std::string who_sends(const Round& round, Rank size, bool has_names) {
   std::set<Rank> senders;
   std::set<Rank> receivers;
   for (const Message& message : round.messages) {
     senders.insert(message.from.rank);
     receivers.insert(message.to);
   }
-  const std::string blocks = blocks_each(round);
+  const std::string blocks = blocks_each(round, has_names);
   const bool all = senders.size() == size && round.messages.size() == size;
   if (const auto bit = common_bit(round); all && bit && size > 2) {
     return fmt::format("Each rank exchanges {} with the rank whose number differs in bit {}.",
@@ -73,6 +110,8 @@ std::string who_sends(const Round& round, Rank size) {
   if (round.messages.size() == std::size_t{size} * (size - 1)) {
     return fmt::format("Each rank sends {} to every other rank.", blocks);
   }
+  const bool is_paired = has_names && senders.size() > 1 && receivers.size() > 1;
+  if (const auto pairs = is_paired ? pairs_text(round) : std::nullopt) return *pairs;
   const auto list = [](const std::set<Rank>& ranks) {
     const std::vector<Rank> some(ranks.begin(), ranks.end());
     return some.size() > 8 ? fmt::format("{} ranks", some.size()) : list_ranks(some);
@@ -106,11 +145,20 @@ bool copies_within(const Round& round) {
   });
 }
 
-/// Whether something has come to a step that waits for more.
-bool leaves_some_waiting(const Round& round) {
-  return std::ranges::any_of(round.messages, [&](const Message& message) {
-    return message.received && std::ranges::find(round.steps, message.by) == round.steps.end();
-  });
+/// To whom something has come for a step that waits for more.
+std::string who_waits(const Round& round) {
+  std::set<std::uint32_t> waiting;
+  for (const Message& message : round.messages) {
+    const bool has_run = std::ranges::find(round.steps, message.by) != round.steps.end();
+    if (message.received && !has_run) waiting.insert(message.to);
+  }
+  if (waiting.empty()) return {};
+  std::string who = waiting.size() > 8 ? fmt::format("{} ranks", waiting.size())
+                                       : list_ranks({waiting.begin(), waiting.end()});
+  who.front() = static_cast<char>(who.front() == 'r' ? 'R' : who.front());
+  return fmt::format(" {} {} for another message before {} on.", who,
+                     waiting.size() == 1 ? "waits" : "wait",
+                     waiting.size() == 1 ? "it goes" : "they go");
 }
 
 std::string state_before(const Picture& picture) {
@@ -134,8 +182,10 @@ std::string round_sentence(const Picture& picture, const Board& after) {
   if (after.round() == 0) return state_before(picture);
   const Round& round = rounds.rounds[after.round() - 1];
   if (round.messages.empty()) return "Data is copied within its rank.";
-  std::string text = who_sends(round, rounds.problem.size) + what_becomes(round);
-  if (leaves_some_waiting(round)) text += " Some of it waits until more has come.";
+  std::string text =
+      who_sends(round, rounds.problem.size, rounds.problem.kind != Kind::all_to_all) +
+      what_becomes(round);
+  text += who_waits(round);
   if (copies_within(round)) text += " Data that stays is copied within its rank.";
   return text;
 }

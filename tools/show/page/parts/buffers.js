@@ -17,10 +17,11 @@ function showsNumbers() { return by('cells').value === 'numbers'; }
 
 /** A head of a row or column, which follows that rank or block when pressed. */
 function head(scope, what, number, follow, choose, word = what) {
+  const name = word === 'block' ? letters([number]) : String(number);
   const pressed = follow?.[what] === number;
   const button = html('button', {type: 'button', 'aria-pressed': String(pressed),
     'data-follow': `${what[0]}${number}`},
-  html('span', {class: 'word'}, word + ' '), String(number));
+  html('span', {class: 'word'}, word + ' '), name);
   button.addEventListener('click', () => choose(pressed ? null : {[what]: number}));
   return html('th', {scope}, button);
 }
@@ -61,13 +62,13 @@ class Buffers {
   row(rank, cells, round, landed, follow) {
     const {run} = this;
     const {sends, receives} = run.doing(round, rank);
-    const sent = sends.map(each => `${stretches(each.blocks)} → ${each.to}`);
-    const received = receives.map(each =>
-      `${stretches(each.blocks)} ${each.action === 'reduce' ? '+' : '='} from ${each.from}`);
+    const sent = sends.map(each => [letters(each.blocks), ` → rank ${each.to}`]);
+    const received = receives.map(each => [letters(each.blocks),
+      ` ${each.action === 'reduce' ? 'added' : 'kept'}, from rank ${each.from}`]);
     return html('tr', {}, head('row', 'rank', rank, follow, this.choose),
       ...cells.map((cell, block) => this.cell(rank, block, cell, round, landed, follow)),
-      ...run.isMatrix ? [] : [html('td', {class: 'moves'}, short(sent)),
-        html('td', {class: 'moves'}, landed ? short(received) : '')]);
+      ...run.isMatrix ? [] : [html('td', {class: 'moves'}, ...short(sent)),
+        html('td', {class: 'moves'}, ...landed ? short(received) : [])]);
   }
 
   cell(rank, block, cell, round, landed, follow) {
@@ -89,6 +90,8 @@ class Buffers {
   }
 }
 
-function short(texts) {
-  return texts.length <= 2 ? texts.join('; ') : `${texts.length} messages`;
+/** Each in a line of its own. */
+function short(moves) {
+  return moves.length <= 2 ? moves.map(parts => html('div', {}, ...parts))
+    : [`${moves.length} messages`];
 }

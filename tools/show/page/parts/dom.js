@@ -25,15 +25,35 @@ function svg(name, attributes = {}, ...children) {
 
 function range(count) { return Array.from({length: count}, (_, i) => i); }
 
-/** [5, 0, 1, 2] as "0–2, 5". */
-function stretches(unsorted) {
+/** 0, 1, … 25, 26 as "A", "B", … "Z", "AA": ranks have numbers, blocks have letters. */
+function blockName(block) {
+  let name = '';
+  for (let left = block + 1; left > 0; left = Math.floor((left - 1) / 26)) {
+    name = String.fromCharCode(65 + (left - 1) % 26) + name;
+  }
+  return name;
+}
+
+/** There are so many hues for blocks. */
+const kHues = 8;
+
+function hueOf(block) { return `hue${block % kHues}`; }
+
+/** Blocks by their letters; one alone in its hue. */
+function letters(blocks) {
+  return html('span', {class: blocks.length === 1 ? `letter ${hueOf(blocks[0])}` : 'letters'},
+    stretches(blocks, blockName));
+}
+
+/** [5, 0, 1, 2] as "0–2, 5", each written by `name`. */
+function stretches(unsorted, name = String) {
   const numbers = [...unsorted].sort((a, b) => a - b);
   const parts = [];
   for (let i = 0; i < numbers.length;) {
     let end = i;
     while (end + 1 < numbers.length && numbers[end + 1] === numbers[end] + 1) ++end;
-    parts.push(end - i > 1 ? `${numbers[i]}–${numbers[end]}`
-      : numbers.slice(i, end + 1).join(', '));
+    parts.push(end - i > 1 ? `${name(numbers[i])}–${name(numbers[end])}`
+      : numbers.slice(i, end + 1).map(each => name(each)).join(', '));
     i = end + 1;
   }
   return parts.join(', ');

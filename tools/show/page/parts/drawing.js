@@ -91,13 +91,15 @@ function trees(run, width) {
   };
 }
 
-/** "+3": block 3 is on its way and will be reduced. */
-function label(message) {
-  const sign = message.action === 'reduce' ? '+' : '=';
-  const blocks = message.blocks;
-  if (blocks.length === 1) return sign + blocks[0];
-  const short = stretches(blocks).replaceAll(' ', '');
-  return sign + (short.length <= 4 ? short : `${blocks.length} bl`);
+/** "C": that block is on its way. Of an all_to_all "0→2": it is rank 0's for rank 2. */
+function label(run, {pieces, blocks}) {
+  if (run.isMatrix) {
+    const content = run.contents[pieces[0].content];
+    return pieces.length === 1 && content ? `${content.ranks[0]}→${content.block}`
+      : `${pieces.length} bl`;
+  }
+  const short = stretches(blocks, blockName).replaceAll(' ', '');
+  return short.length <= 4 ? short : `${blocks.length} bl`;
 }
 
 /** The part of a ring of `count` parts around a node. */
@@ -154,7 +156,8 @@ class Drawing {
       svg('g', {class: crowded ? 'crowded' : ''}, ...messages.map(message => {
         const {path, head} = layout.way(message);
         return svg('path', {
-          class: `arrow${follows(message) ? '' : ' dim'}${isBroken(message) ? ' broken' : ''}`,
+          class: `arrow ${message.action}${follows(message) ? '' : ' dim'}` +
+            (isBroken(message) ? ' broken' : ''),
           d: crowded ? path : path + head});
       })),
       svg('g', {}, ...layout.nodes.map(node => this.node(node, round, flight, follow))));
@@ -209,7 +212,8 @@ class Drawing {
       const cell = cells[block];
       const lit = follow?.block === undefined || follow.block === block;
       return svg('path', {
-        class: `part ${cell.done ? 'done' : 'idle'}${lit ? '' : ' dim'}`,
+        class: `part ${cell.done ? 'done' : 'idle'}${lit ? '' : ' dim'}` +
+          (this.run.isMatrix ? '' : ` ${hueOf(block)}`),
         d: segment(node, index, node.blocks.length, this.run.share(cell))});
     });
     const {sends, received} = this.run.doing(round, node.rank, node.blocks);
@@ -224,9 +228,10 @@ class Drawing {
   }
 
   packet(message, lit, crowded, isBroken) {
-    const text = (isBroken ? '!' : '') + label(message);
+    const text = (isBroken ? '!' : '') + label(this.run, message);
+    const hue = this.run.isMatrix || message.blocks.length > 1 ? '' : ` ${hueOf(message.blocks[0])}`;
     const width = 10 + 8.5 * text.length;
-    const element = svg('g', {class: `packet${lit ? '' : ' dim'}${isBroken ? ' broken' : ''}`},
+    const element = svg('g', {class: `packet${hue}${lit ? '' : ' dim'}${isBroken ? ' broken' : ''}`},
       ...crowded ? [svg('circle', {r: 4})] : [
         svg('rect', {x: -width / 2, y: -10, width, height: 20, rx: 5}),
         svg('text', {y: 5}, text)]);

@@ -27,16 +27,16 @@ class Faults {
         const fault = faults.find(each => isOf(each, message));
         if (!fault) continue;
         const place = this.place(fault);
-        const known = places.get(place) ?? {round, from: message.from, to: [], blocks: []};
+        const known = places.get(place) ??
+          {round, from: message.from, to: [], what: message.what};
         known.to.push(message.to);
-        known.blocks.push(...message.blocks);
         places.set(place, known);
       }
     }
     by('fault').replaceChildren(html('option', {value: ''}, 'none: all is as it should be'),
-      ...[...places].map(([value, {round, from, to, blocks}]) => html('option', {value},
-        `round ${round}: rank ${from} → ${stretches(new Set(to))}, ` +
-        blockNames([...new Set(blocks)]))));
+      ...[...places].map(([value, {round, from, to, what}]) => html('option', {value},
+        `round ${round}: rank ${from} → ${to.length === 1 ? 'rank' : 'ranks'} ` +
+        `${stretches(new Set(to))}, ${what}`)));
     this.rounds = new Map([...places].map(([place, {round}]) => [place, round]));
   }
 

@@ -162,7 +162,8 @@ class Player {
     const most = what => Math.max(...runs.map(what));
     const option = (value, text) => html('option', {value}, text);
     by('follow').replaceChildren(option('', 'nothing'),
-      ...range(most(run => run.columns.length)).map(block => option(`b${block}`, `block ${block}`)),
+      ...range(most(run => run.columns.length)).map(block => option(`b${block}`,
+        runs[0].isMatrix ? `blocks from rank ${block}` : `block ${blockName(block)}`)),
       ...range(most(run => run.ranks)).map(rank => option(`r${rank}`, `rank ${rank}`)));
   }
 
@@ -279,7 +280,7 @@ class Player {
   }
 }
 
-/** "b3": block 3; "r2": rank 2. */
+/** "b3": block D; "r2": rank 2. */
 function followed(text) {
   const option = by('follow').querySelector(`option[value="${CSS.escape(text)}"]`);
   if (!text || !option) return null;

@@ -16,6 +16,7 @@ class Run {
       message.blocks = [...new Set(message.left.map(([, column]) => column))];
       message.action = message.reduces ? 'reduce' : 'copy';
       message.link = `${message.from} ${message.to}`;
+      message.what = this.isMatrix ? this.pairName(message) : blockNames(message.blocks);
     }
     this.links = new Set(this.rounds.flatMap(each => each.messages).map(each => each.link));
     this.shapes = this.trees.some(isChain) ? [] : this.trees.map(treeShape);
@@ -27,6 +28,13 @@ class Run {
       content: this.contents[content] ?? null,
       done: done[row].includes(column),
     })));
+  }
+
+  /** What an all_to_all's message carries: each block is from a rank for a rank. */
+  pairName({pieces}) {
+    if (pieces.length > 1) return `${pieces.length} blocks`;
+    const content = this.contents[pieces[0].content];
+    return content ? `rank ${content.ranks[0]}'s block for rank ${content.block}` : 'a block';
   }
 
   sentence(round) { return this.rounds[round].sentence; }
@@ -88,7 +96,8 @@ class Run {
     }
     const many = this.combines && content.ranks.length > 1 && !content.complete && this.ranks > 8;
     const ranks = many ? `${new Set(content.ranks).size}/${this.ranks}` : content.text;
-    return content.block === column || this.isMatrix ? ranks : `b${content.block}:${ranks}`;
+    return content.block === column || this.isMatrix ? ranks
+      : `${blockName(content.block)}:${ranks}`;
   }
 
   /** How much of what it will be a cell holds. */
@@ -137,12 +146,12 @@ function matches(follow, message) {
   return message.from === follow.rank || message.to === follow.rank;
 }
 
-/** "block 3", "blocks 0–2, 5". */
+/** "block D", "blocks A–C, F". */
 function blockNames(blocks) {
-  return (blocks.length === 1 ? 'block ' : 'blocks ') + stretches(blocks);
+  return (blocks.length === 1 ? 'block ' : 'blocks ') + stretches(blocks, blockName);
 }
 
 function messageText(message) {
-  return `Rank ${message.from} sends ${blockNames(message.blocks)} to rank ${message.to}, which ` +
+  return `Rank ${message.from} sends ${message.what} to rank ${message.to}, which ` +
     (message.reduces ? 'combines it with its own.' : 'keeps it.');
 }

@@ -36,9 +36,8 @@ function traceEvents(run, pid) {
     const dur = run.ends[before] - ts;
     const at = (rank, name) => ({ph: 'X', pid, tid: rank, ts, dur, name});
     return run.messages(before + 1).flatMap(message => {
-      const blocks = blockNames(message.blocks);
-      return [at(message.from, `send ${blocks} to ${message.to}`),
-        at(message.to, `${message.action} ${blocks} from ${message.from}`)];
+      return [at(message.from, `send ${message.what} to rank ${message.to}`),
+        at(message.to, `${message.action} ${message.what} from rank ${message.from}`)];
     });
   })];
 }
@@ -64,12 +63,20 @@ function figures(run) {
   });
 }
 
+/** The answers, which paper cannot unfold. */
+function folded() { return [...document.querySelectorAll('#lesson details')]; }
+
 addEventListener('beforeprint', () => {
+  for (const each of folded()) {
+    each.dataset.wasOpen = each.open;
+    each.open = true;
+  }
   by('print').replaceChildren(...player.views.flatMap(({run}) => [
     ...player.views.length > 1 ? [html('h2', {}, run.title)] : [], ...figures(run)]));
   by('print').hidden = false;
 });
 addEventListener('afterprint', () => {
+  for (const each of folded()) each.open = each.dataset.wasOpen === 'true';
   by('print').replaceChildren();
   by('print').hidden = true;
 });

@@ -58,7 +58,9 @@ class Words {
   }
 }
 
-function programLine(text, signs) {
+/** Without what a learner does not ask about: whether a message may be read where it lies. */
+function programLine(step, signs) {
+  const text = step.replace(/ lend \w+/, '');
   if (!signs) return html('li', {}, text);
   return html('li', {class: 'runs', 'aria-current': 'step'}, text, ' ', ...[...signs].map(chip));
 }

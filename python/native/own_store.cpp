@@ -28,7 +28,8 @@ std::string text_of(nb::handle value, const char* method) {
   return {bytes.c_str(), bytes.size()};
 }
 
-/// The error that a method raised, as the library has it. Its kind is the one that a store may tell.
+/// The error that a method raised, as the library has it. Its kind is the one that a store may
+/// tell.
 Error error_of(const nb::python_error& raised, const char* method) {
   const auto is = [&](PyObject* type) { return raised.matches(type); };
   const auto kind = is(PyExc_TimeoutError)      ? ErrorKind::timed_out

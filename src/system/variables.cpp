@@ -270,7 +270,8 @@ constexpr Variable kSystem[] = {
      "where ranks of one host meet that Open MPI, MPICH or Slurm gave no address"},
     {"TERM", "`dumb`", "what the terminal is: cc-show draws a screen where it is not `dumb`"},
     {"NO_COLOR", "colours in a terminal", "anything: cc-show writes without colours"},
-    {"PATH", "none", "where tools/gpu-check looks for python3, and first for CUDA's compute-sanitizer"},
+    {"PATH", "none",
+     "where tools/gpu-check looks for python3, and first for CUDA's compute-sanitizer"},
     {"LD_PRELOAD", "none", "what `cc-run --nccl` has programs load after ccoll's libnccl.so.2"},
 };
 

@@ -36,10 +36,10 @@ struct CallOptions {
   /// The CUDA stream in whose order the call takes place (ccoll/device.hpp); nullptr is the default
   /// stream. It is a stream of this rank's device (Error{invalid_argument} otherwise).
   std::optional<cudaStream_t> stream = {};
-  /// Where a blocking collective puts its Work if it is not over within some microseconds: it then
-  /// returns, and the Work has the buffers. So a caller that must not wait in a call, as it holds a
-  /// lock, has the cost of a blocking call where that ends at once. nullptr: the call waits. What
-  /// is in a stream or in an open group ignores it, and so do messages.
+  /// Where a blocking collective puts its Work. It returns after some microseconds; until the Work
+  /// is over, it has the buffers. So a caller that holds a lock has the cost of a blocking call
+  /// where that ends at once. Work() tells of a call that is over. nullptr: the call waits. Calls
+  /// in a stream or in an open group ignore it; messages and byte strings wait.
   Work* unfinished = nullptr;
 };
 

@@ -33,7 +33,8 @@ Status check(const ByteCall& call, Rank size, const CallOptions& options) {
   return {};
 }
 
-/// What `move` returns, which is given everyone's lengths and moves the strings.
+/// Calls `move` with everyone's lengths and with the options by which it moves the strings. Returns
+/// its strings, so a call that moves them must be over when it returns.
 template <typename Move>
 auto with_lengths(const std::shared_ptr<Implementation>& member, const ByteCall& call,
                   const CallOptions& options, Move move) {
@@ -46,7 +47,9 @@ auto with_lengths(const std::shared_ptr<Implementation>& member, const ByteCall&
         communicator->exchange(call.shown_as, &mine, all.data(), sizeof mine, options,
                                static_cast<Rank>(call.root)),
         options.label);
-    return move(all);
+    CallOptions until_over = options;
+    until_over.unfinished = nullptr;
+    return move(all, until_over);
   } catch (const Error&) {
     throw;
   } catch (...) {
@@ -77,35 +80,38 @@ std::string Communicator::broadcast_bytes(std::string_view bytes, int root,
                       {Kind::broadcast},
                       rank() == root ? bytes.size() : 0,
                       root};
-  return with_lengths(implementation(), call, options, [&](const Lengths& lengths) {
-    std::string received(lengths[static_cast<std::size_t>(root)], '\0');
-    broadcast(ConstBlock(bytes.data(), received.size(), DataType::uint8),
-              Block(received.data(), received.size(), DataType::uint8), root, options);
-    return received;
-  });
+  return with_lengths(
+      implementation(), call, options, [&](const Lengths& lengths, const CallOptions& until_over) {
+        std::string received(lengths[static_cast<std::size_t>(root)], '\0');
+        broadcast(ConstBlock(bytes.data(), received.size(), DataType::uint8),
+                  Block(received.data(), received.size(), DataType::uint8), root, until_over);
+        return received;
+      });
 }
 
 std::vector<std::string> Communicator::all_gather_bytes(std::string_view bytes,
                                                         const CallOptions& options) {
   const ByteCall call{"all_gather_bytes", kAllGatherBytes, {Kind::all_gather, true}, bytes.size()};
-  return with_lengths(implementation(), call, options, [&](const Lengths& lengths) {
-    std::vector<std::string> received;
-    const auto outputs = room_for(received, lengths);
-    all_gather_v(block_of(bytes), outputs, options);
-    return received;
-  });
+  return with_lengths(implementation(), call, options,
+                      [&](const Lengths& lengths, const CallOptions& until_over) {
+                        std::vector<std::string> received;
+                        const auto outputs = room_for(received, lengths);
+                        all_gather_v(block_of(bytes), outputs, until_over);
+                        return received;
+                      });
 }
 
 std::vector<std::string> Communicator::gather_bytes(std::string_view bytes, int root,
                                                     const CallOptions& options) {
   const ByteCall call{"gather_bytes", kGatherBytes, {Kind::gather, true}, bytes.size(), root};
-  return with_lengths(implementation(), call, options, [&](const Lengths& lengths) {
-    std::vector<std::string> received;
-    std::vector<Block> outputs;
-    if (rank() == root) outputs = room_for(received, lengths);
-    gather_v(block_of(bytes), outputs, root, options);
-    return received;
-  });
+  return with_lengths(implementation(), call, options,
+                      [&](const Lengths& lengths, const CallOptions& until_over) {
+                        std::vector<std::string> received;
+                        std::vector<Block> outputs;
+                        if (rank() == root) outputs = room_for(received, lengths);
+                        gather_v(block_of(bytes), outputs, root, until_over);
+                        return received;
+                      });
 }
 
 }  // namespace ccoll

@@ -90,9 +90,15 @@ Call plain(const Implementation& communicator, Kind kind, const ConstBlock& inpu
                         options, op);
 }
 
+/// The Work of a call before may hold on to an operation that can be repeated.
+void hand_back_nothing(const CallOptions& options) {
+  if (options.unfinished != nullptr) *options.unfinished = Work();
+}
+
 /// Begins and waits without letting go of the owner flag in between; in a group, or where the
 /// caller takes what is not over, only begins.
 void run(std::shared_ptr<Implementation> communicator, Call call, const CallOptions& options) {
+  hand_back_nothing(options);
   if (options.stream) {
     start_in_stream(communicator, std::move(call), options);
     return;
@@ -121,6 +127,7 @@ void run(std::shared_ptr<Implementation> communicator, Call call, const CallOpti
 void run(const std::shared_ptr<Implementation>& member, Kind kind, const ConstBlock& input,
          const Block& output, const CallOptions& options, const Reduction& op = ReduceOp::sum,
          int root = 0) {
+  hand_back_nothing(options);
   const auto asked_root = static_cast<Rank>(root);
   if (op.form() == Reduction::Form::plain && !has_options(options) && !call_group::is_open() &&
       !member->is_for_streams(input.data, output.data)) {

@@ -489,8 +489,8 @@ class Communicator::Implementation final
   void compare_or_raise_as_owner();
   /// Until it is done or has failed, but only for a moment.
   Plan::Polled poll_as_owner(Plan& plan, SpinPolicy patience);
-  Result<Work::State> queue_repeated_as_owner(const std::shared_ptr<CollectiveOperation>& operation,
-                                              Plan::Polled polled);
+  Result<std::shared_ptr<Work::State>> queue_repeated_as_owner(
+      const std::shared_ptr<CollectiveOperation>& operation, Plan::Polled polled);
 
   // dumping.cpp
   /// What is not over, and how many collectives hosts have done their part of.

@@ -366,11 +366,13 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
                              milliseconds(now - operation.begun), whereabouts(operation, now)),
                  std::nullopt};
     if (operation.started) {
-      auto awaited = operation.plan->awaited();
+      // A rank that was asked may have come since.
+      auto needed = operation.plan->awaited();
+      std::ranges::copy(operation.plan->silent(), std::back_inserter(needed));
       const std::lock_guard lock(mutex_);
-      if (const auto absent = asked_ ? asked_->absent(operation.run.sequence) : std::nullopt)
-        awaited = {*absent};
-      if (!awaited.empty()) late.culprit = group_.job_rank(awaited.front());
+      auto culprit = asked_ ? asked_->absent(operation.run.sequence, needed) : std::nullopt;
+      if (!culprit && !needed.empty()) culprit = needed.front();
+      if (culprit) late.culprit = group_.job_rank(*culprit);
     }
     break_as_owner(late, true);
     return true;

@@ -23,11 +23,13 @@ std::int64_t whole_milliseconds(Clock::duration duration) {
 
 }  // namespace
 
-std::optional<Rank> AskedStands::absent(std::uint64_t call) const {
+std::optional<Rank> AskedStands::absent(std::uint64_t call, const std::vector<Rank>& needed) const {
   if (sequence != call) return std::nullopt;
+  const auto is_needed = [&](Rank rank) { return std::ranges::count(needed, rank) > 0; };
   for (const auto& [rank, said] : answers)
-    if (said.starts_with(kNotCome)) return rank;
-  const auto mute = std::ranges::find_if(ranks, [&](Rank rank) { return !answers.contains(rank); });
+    if (said.starts_with(kNotCome) && is_needed(rank)) return rank;
+  const auto mute = std::ranges::find_if(
+      ranks, [&](Rank rank) { return !answers.contains(rank) && is_needed(rank); });
   return mute == ranks.end() ? std::nullopt : std::optional(*mute);
 }
 

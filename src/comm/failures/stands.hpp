@@ -27,8 +27,9 @@ struct AskedStands {
   std::vector<Rank> ranks;
   std::map<Rank, std::string> answers;
 
-  /// The first that has not come to that call; else the first that did not answer.
-  std::optional<Rank> absent(std::uint64_t call) const;
+  /// The first rank that has not come to that call, else the first that did not answer: of those
+  /// that it still needs.
+  std::optional<Rank> absent(std::uint64_t call, const std::vector<Rank>& needed) const;
 };
 
 }  // namespace ccoll

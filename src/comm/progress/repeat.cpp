@@ -64,9 +64,9 @@ bool Communicator::Implementation::repeat(const PlainCall& call, Work* unfinishe
   held = shared_from_this();
   auto queued = value_or_raise(queue_repeated_as_owner(last.operation, polled));
   if (unfinished != nullptr)
-    *unfinished = Work(std::make_shared<Work::State>(std::move(queued)));
+    *unfinished = Work(std::move(queued));
   else
-    value_or_raise(finish_as_owner(queued));
+    value_or_raise(finish_as_owner(*queued));
   return true;
 }
 
@@ -89,7 +89,7 @@ Plan::Polled Communicator::Implementation::poll_as_owner(Plan& plan, SpinPolicy 
   return guarded_as_owner(poll).value_or(Plan::Polled::failed);
 }
 
-Result<Work::State> Communicator::Implementation::queue_repeated_as_owner(
+Result<std::shared_ptr<Work::State>> Communicator::Implementation::queue_repeated_as_owner(
     const std::shared_ptr<CollectiveOperation>& repeated, Plan::Polled polled) {
   if (broken_) return tl::unexpected(*broken_);
   // It has begun: where there is no memory to wait for it, nobody may go on.
@@ -102,7 +102,7 @@ Result<Work::State> Communicator::Implementation::queue_repeated_as_owner(
     operation.stands = {};
     set_limit(operation, Clock::now(), {});
     operation.publish_at = operation.begun + kPublishAfter;
-    Work::State work{shared_from_this(), {repeated}};
+    auto work = std::make_shared<Work::State>(Work::State{shared_from_this(), {repeated}});
     collectives_.push_back(repeated);
     if (polled == Plan::Polled::failed) collective_failed_as_owner(operation.plan->take_failure());
     return std::optional(std::move(work));

@@ -238,6 +238,7 @@ Result<Work> Communicator::Implementation::begin_by_host(Call call,
   if (!divided) return tl::unexpected(divided.error());
   auto copied = divided->copied();
   const auto factor = factor_range_of(call);
+  if (factor) CCOLL_TRY(check_end_of(*factor, device::device_of(factor->data)));
   if (factor) copied.front().reads.push_back(*factor);
   const auto prepare = [&](StreamCall& in_stream,
                            const std::shared_ptr<device::StreamOp>& stream_op,

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <latch>
 
+#include "comm/failures/stands.hpp"
 #include "support/ranks.hpp"
 
 using namespace ccoll;
@@ -106,4 +107,12 @@ TEST_CASE("culprit: a rank that left is told, and a wrong argument is nobody's",
     expect_told(told([&] { communicator.barrier(); }), "peer_lost 1");
   });
   for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("culprit: a rank that has come since it was asked is none", "[comm][unit]") {
+  const AskedStands asked{3, {}, {1, 2, 5}, {{5, "had not come to this call"}, {1, "waits"}}};
+  CHECK(asked.absent(3, {2, 5}) == 5);
+  CHECK(asked.absent(3, {1, 2}) == 2);
+  CHECK(asked.absent(3, {1}) == std::nullopt);
+  CHECK(asked.absent(4, {2, 5}) == std::nullopt);
 }

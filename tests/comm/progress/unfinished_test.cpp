@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <future>
 #include <latch>
+#include <string>
 #include <vector>
 
 #include "support/ranks.hpp"
@@ -22,6 +23,9 @@ TEST_CASE("unfinished: a call that others have not made returns, and its Work en
   std::array<std::latch, kUnfinishedCalls> handed_back{std::latch(1), std::latch(1), std::latch(1),
                                                        std::latch(1)};
   const auto errors = testing::run_ranks(2, {}, [&](Communicator& world) {
+    // The calls below are like this one, whose operation nobody holds.
+    std::vector<int> first(3, 1);
+    world.all_reduce(first);
     for (int call = 0; call < kUnfinishedCalls; call++) {
       std::vector<int> data(3, world.rank() + call);
       if (world.rank() == 1) {
@@ -48,12 +52,26 @@ TEST_CASE("unfinished: a repeated call that is over at once hands nothing back",
     std::vector<int> data(3, 5), other(3);
     world.all_reduce(data);
     auto apart = world.duplicate();
-    Work work = apart.recv_async(other, 0);
+    Work message = apart.recv_async(other, 0);
+    Work work = message;
     world.all_reduce(data, ReduceOp::sum, {.unfinished = &work});
-    expect(!work.test(), "the Work is another one");
+    expect(work.test(), "the Work is that of a message");
     apart.send(data, 0);
-    work.wait();
+    message.wait();
     expect(other == std::vector<int>(3, 5), "the message is another one");
+  });
+  for (const auto& error : errors) CHECK(error == "");
+}
+
+TEST_CASE("unfinished: byte strings are whole when the call returns", "[comm]") {
+  const std::string text(8U << 20U, 'x');
+  const auto errors = testing::run_ranks(2, {}, [&](Communicator& world) {
+    const std::string mine = world.rank() == 0 ? text : std::string();
+    Work work;
+    expect(world.broadcast_bytes(mine, 0, {.unfinished = &work}) == text, "broadcast");
+    expect(world.all_gather_bytes(mine, {.unfinished = &work})[0] == text, "all_gather");
+    const auto gathered = world.gather_bytes(mine, 1, {.unfinished = &work});
+    expect(world.rank() == 0 || gathered[0] == text, "gather");
   });
   for (const auto& error : errors) CHECK(error == "");
 }

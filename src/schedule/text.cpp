@@ -418,12 +418,14 @@ Result<std::vector<Program>> parse_programs(std::string_view text) {
       return fail(ErrorKind::invalid_argument,
                   "there is no program: expected one for each rank, like 'program rank 0 of 2 "
                   "blocks 1'");
-    std::vector<std::uint32_t> missing;
-    for (Rank rank = static_cast<Rank>(programs.size()); rank < programs.front().size; ++rank)
-      missing.push_back(rank);
-    return fail(ErrorKind::invalid_argument, "the program{} of {} {} missing: expected {} in all",
-                missing.size() == 1 ? "" : "s", list_ranks(missing),
-                missing.size() == 1 ? "is" : "are", programs.front().size);
+    // The header may claim any number of ranks.
+    const auto first = programs.size(), last = std::size_t{programs.front().size} - 1;
+    if (first == last)
+      return fail(ErrorKind::invalid_argument,
+                  "the program of rank {} is missing: expected {} in all", first, last + 1);
+    return fail(ErrorKind::invalid_argument,
+                "the programs of ranks {} to {} are missing: expected {} in all", first, last,
+                last + 1);
   }
   return programs;
 }

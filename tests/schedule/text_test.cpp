@@ -142,6 +142,11 @@ TEST_CASE("schedule text: a whole schedule has each rank once, in order", "[sche
   programs.pop_back();
   CHECK_FALSE(parse_programs(to_string(programs)));
   CHECK_FALSE(parse_programs(""));
+  // Whatever number of ranks the header claims.
+  const auto claimed = parse_programs("program rank 0 of 4294967295 blocks 1\n");
+  REQUIRE_FALSE(claimed);
+  CHECK(claimed.error().message ==
+        "the programs of ranks 1 to 4294967294 are missing: expected 4294967295 in all");
 }
 
 TEST_CASE("schedule text: damaged text never does worse than fail", "[schedule][text][property]") {

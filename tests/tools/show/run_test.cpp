@@ -175,7 +175,7 @@ TEST_CASE("cc-show run: programs that are missing are named, and a comma between
           "[show][unit]") {
   const std::string ring = learners_ring();
   const std::string first = ring.substr(0, ring.find("program rank 1"));
-  CHECK_THAT(refused_text(first), Contains("the programs of ranks 1, 2 are missing"));
+  CHECK_THAT(refused_text(first), Contains("the programs of ranks 1 to 2 are missing"));
   CHECK_THAT(refused_text(ring.substr(0, ring.find("program rank 2"))),
              Contains("the program of rank 2 is missing: expected 3 in all"));
   CHECK_THAT(refused_text("schedule broadcast ranks 3 count 1 root 0\n"), Contains("no program"));

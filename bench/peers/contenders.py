@@ -263,7 +263,7 @@ class Limits:
 
     def read(self, output):
         """Microseconds, and by which way, where there are several."""
-        return last_figure(output, 2), output.splitlines()[-1].split(",", 3)[3]
+        return last_figure(output, 2), ",".join(output.splitlines()[-1].split(",")[3:])
 
 
 def whole(size):

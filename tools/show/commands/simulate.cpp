@@ -228,7 +228,11 @@ Result<Output> simulate(const SimulateWords& words) {
   }
   const auto question = question_of(words);
   CCOLL_TRY(question);
-  if (words.checks) return check_simulation(*question);
+  if (words.checks) {
+    auto checked = check_simulation(*question);
+    if (checked) checked->text = bench::wrapped_help(checked->text, columns_of(words.width));
+    return checked;
+  }
   if (words.writes) CCOLL_TRY(bench::check_writable(words.page));
   if (words.format == "json") return json_answer(words, *question);
   return Output{title_of(*question, columns_of(words.width)), 0, Sheets(words, *question)};

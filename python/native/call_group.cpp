@@ -26,22 +26,39 @@ nb::object CallGroup::add(Pending call) {
   return now;
 }
 
-void CallGroup::enter() {
+void CallGroup::enter(nb::object self) {
   if (is_open_) ccoll::python::refuse("CallGroup: it is open already: expected another one");
   is_open_ = true;
+  self_ = std::move(self);
   outer_ = std::exchange(innermost, this);
 }
 
+bool CallGroup::unlink() {
+  auto** at = &innermost;
+  while (*at != nullptr && *at != this) at = &(*at)->outer_;
+  if (*at == nullptr) return false;
+  *at = std::exchange(outer_, nullptr);
+  is_open_ = false;
+  return true;
+}
+
 void CallGroup::exit(bool raised) {
-  if (innermost != this)
+  const bool is_innermost = innermost == this;
+  auto* const outer = outer_;
+  // One that another thread began stays open there.
+  const bool is_own = unlink();
+  nb::object self;
+  std::vector<Pending> calls;
+  if (is_own) {
+    self = std::exchange(self_, {});
+    calls = std::exchange(calls_, {});
+  }
+  if (!is_innermost)
     ccoll::python::refuse(
         "CallGroup: expected its end in the thread that began it, innermost first");
-  innermost = outer_;
-  is_open_ = false;
-  auto calls = std::exchange(calls_, {});
   if (raised) return;  // they go on, and keep their arrays
-  if (outer_ != nullptr) {
-    for (auto& each : calls) outer_->calls_.push_back(std::move(each));
+  if (outer != nullptr) {
+    for (auto& each : calls) outer->calls_.push_back(std::move(each));
     return;
   }
   std::exception_ptr first;
@@ -70,7 +87,7 @@ void bind_call_group(nb::module_& module) {
       .def(nb::init<>())
       .def("__enter__",
            [](nb::object self) {
-             nb::cast<CallGroup&>(self).enter();
+             nb::cast<CallGroup&>(self).enter(self);
              return self;
            })
       .def(

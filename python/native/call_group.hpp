@@ -23,13 +23,18 @@ class CallGroup {
 
   /// Takes a call that has begun; returns what its caller gets now.
   nb::object add(Pending call);
-  void enter();
+  /// `self` is this one, which then lives until its exit.
+  void enter(nb::object self);
   /// Waits for all of them; where an exception passes, for none.
   void exit(bool raised);
 
  private:
   std::vector<Pending> calls_;
+  /// Takes it out of this thread's chain, wherever it is in it; false where it is not in it.
+  bool unlink();
+
   CallGroup* outer_ = nullptr;
+  nb::object self_;  ///< while it is open
   bool is_open_ = false;
 };
 

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls that are begun one after the other and waited for together."""
 
+import gc
+import threading
+
 import numpy as np
 import pytest
 
@@ -61,6 +64,40 @@ def test_an_exception_ends_the_group_without_waiting(pair):
     pair[0].send(np.full(1, 7.0), 1)
     assert pair[1].recv_async(np.zeros(1), 0).done() is False
     assert out.tolist() == [7]
+
+
+def test_groups_that_end_in_another_order_are_refused_and_left(pair):
+    outer, inner = ccoll.CallGroup(), ccoll.CallGroup()
+    outer.__enter__()
+    inner.__enter__()
+    with pytest.raises(ccoll.InvalidArgument, match="innermost first"):
+        outer.__exit__(None, None, None)
+    del outer
+    gc.collect()
+    got = np.zeros(1)
+    pair[1].recv(got, 0)
+    pair[0].send(np.ones(1), 1)
+    inner.__exit__(None, None, None)
+    assert got.tolist() == [1]
+    pair[1].send(np.ones(1), 0)
+    assert pair[0].probe().source == 1  # no group is open any more
+    with pytest.raises(ccoll.InvalidArgument, match="innermost first"):
+        inner.__exit__(None, None, None)
+
+
+def test_a_group_without_an_end_lives_on(pair):
+    got = np.zeros(1)
+
+    def begin():
+        ccoll.CallGroup().__enter__()
+        gc.collect()
+        pair[0].send(np.full(1, 5.0), 1)
+
+    thread = threading.Thread(target=begin)
+    thread.start()
+    thread.join()
+    pair[1].recv(got, 0)
+    assert got.tolist() == [5]
 
 
 def test_what_cannot_wait_is_refused(pair):

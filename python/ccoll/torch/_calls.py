@@ -385,7 +385,9 @@ def describe_pair(tensor: Tensor, out: Tensor) -> str:
 
 def _counts(call: str, tensor: Tensor, splits: Sequence[int], size: int) -> list[int]:
     """Elements for each rank of splits, which count rows of dimension 0; none: equal ones."""
-    rows = tensor.shape[0] if tensor.dim() else 0
+    if tensor.dim() == 0:
+        raise refuse(call, "a tensor without dimensions cannot be split")
+    rows = tensor.shape[0]
     row = tensor[0].numel() if rows else 0
     if not splits:
         if rows % size:

@@ -72,7 +72,9 @@ class Options(c10d.Backend.Options):
 class Backend(_Ends, Calls, c10d.Backend):
     """What C++ code of torch, and functions that look for a backend of the group, call."""
 
-    supports_coalescing = True
+    # torch forgets a batch in which a call raised: every later collective of the group would be left undone in
+    # silence. So it makes calls one by one, which costs nothing here.
+    supports_coalescing = False
     supports_splitting = True
     supports_shrinking = True
     supports_window = False

@@ -40,6 +40,8 @@ def refuse(call: str, why: str) -> ValueError:
 
 def reduction(call: str, op: Any, tensor: torch.Tensor) -> Any:
     """The reduction of torch's ReduceOp for elements of the tensor's type."""
+    if tensor.dtype in _OPAQUE:
+        raise refuse(call, f"{tensor.dtype} can be moved, not reduced")
     kind = getattr(op, "op", op)
     if kind == _Ops.PREMUL_SUM:
         return ccoll.Reduction.premultiplied_sum(float(op.factor))
@@ -52,8 +54,6 @@ def reduction(call: str, op: Any, tensor: torch.Tensor) -> Any:
         return _OF_BOOL[name]
     if name.startswith("bit_") and (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
         raise refuse(call, f"{name} of {tensor.dtype}: bits of integers and bool only")
-    if tensor.dtype in _OPAQUE:
-        raise refuse(call, f"{tensor.dtype} can be moved, not reduced")
     return name
 
 
@@ -112,7 +112,8 @@ def both(call: str, tensor: torch.Tensor) -> tuple[torch.Tensor, Finish]:
 
 
 def _put(tensor: torch.Tensor, made: torch.Tensor) -> None:
-    with torch.no_grad():
+    # A tensor of inference mode is written in that mode alone, which the library's thread is not in.
+    with torch.inference_mode() if tensor.is_inference() else torch.no_grad():
         tensor.copy_(made)
 
 

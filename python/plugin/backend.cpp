@@ -132,8 +132,7 @@ void Backend::setGroupUid(const std::string& name) {
 }
 
 c10d::ErrorType Backend::getError() {
-  const auto made = group_->made();
-  const auto kind = made ? made->error_kind() : std::nullopt;
+  const auto kind = group_->error_kind();
   if (!kind) return c10d::ErrorType::SUCCESS;
   if (*kind == ErrorKind::timed_out) return c10d::ErrorType::TIMEOUT;
   return *kind == ErrorKind::peer_lost ? c10d::ErrorType::REMOTE_ERROR

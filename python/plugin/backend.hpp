@@ -37,7 +37,9 @@ class Backend final : public c10d::Backend {
   Group& group() { return *group_; }
 
   const std::string getBackendName() const override { return kName; }
-  bool supportsCoalescing() const override { return true; }
+  /// torch forgets a batch in which a call raised: every later collective of the group would be
+  /// left undone in silence. So it makes calls one by one, which costs nothing here.
+  bool supportsCoalescing() const override { return false; }
   bool supportsSplitting() const override { return true; }
   bool supportsShrinking() const override { return true; }
   c10::intrusive_ptr<Options> getBackendOptions() override;

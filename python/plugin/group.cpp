@@ -2,6 +2,7 @@
 #include "group.hpp"
 
 #include <c10/util/Exception.h>
+#include <pthread.h>
 
 #include <set>
 #include <thread>
@@ -27,7 +28,11 @@ struct Registry {
 };
 
 Registry& registry() {
-  static auto* const all = new Registry;
+  static std::atomic<Registry*> all = [] {
+    // A forked child has none of the threads behind the groups, nor one that may hold the mutex.
+    pthread_atfork(nullptr, nullptr, [] { all = new Registry; });
+    return new Registry;
+  }();
   return *all;
 }
 
@@ -53,6 +58,15 @@ UniqueId id_of(const std::string& hex, const std::string& group) {
     id.bytes[i] = static_cast<std::uint8_t>(high << 4 | low);
   }
   return id;
+}
+
+/// FNV-1a, as _core.py has it: ranks of both ways meet under the same keys of the store.
+std::string identity_of(const UniqueId& id) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const auto byte : id.bytes) hash = (hash ^ byte) * 0x100000001b3;
+  std::string text;
+  for (int shift = 60; shift >= 0; shift -= 4) text += kDigits[hash >> shift & 15];
+  return text;
 }
 
 double seconds(milliseconds time) { return static_cast<double>(time.count()) / 1000; }
@@ -102,7 +116,12 @@ std::shared_ptr<Group> Group::make(Membership membership) {
 Group::Group(Membership membership)
     : membership_(std::move(membership)), timeout_(membership_.timeout), name_(membership_.name) {}
 
-Group::~Group() { leave_registry(); }
+Group::~Group() {
+  leave_registry();
+  if (!is_parents()) return;
+  new auto(std::move(made_));  // left as they are: their ends would wait for the parent's threads
+  new auto(keeper_);
+}
 
 void Group::create() {
   try {
@@ -117,8 +136,7 @@ void Group::create() {
     }
     {
       const std::lock_guard lock(state_);
-      identity_ = std::to_string(std::hash<std::string_view>{}(
-          {reinterpret_cast<const char*>(id.bytes.data()), id.bytes.size()}));
+      identity_ = identity_of(id);
     }
     is_identified_ = true;
     is_identified_.notify_all();
@@ -135,6 +153,7 @@ void Group::create() {
   } catch (const Error& error) {
     const std::lock_guard lock(state_);
     failure_ = as_torchs(error);
+    failure_kind_ = error.kind();
   } catch (...) {
     const std::lock_guard lock(state_);
     failure_ = std::current_exception();
@@ -180,6 +199,20 @@ std::shared_ptr<Communicator> Group::made() {
   return made_;
 }
 
+std::optional<ErrorKind> Group::error_kind() {
+  std::shared_ptr<Communicator> on;
+  {
+    const std::lock_guard lock(state_);
+    if (failure_) return failure_kind_;
+    on = made_;
+  }
+  try {
+    return on ? on->error_kind() : std::nullopt;
+  } catch (const Error&) {  // closed meanwhile
+    return std::nullopt;
+  }
+}
+
 std::shared_ptr<Communicator> Group::communicator() {
   for (;;) {
     if (auto there = made()) return there;
@@ -208,24 +241,33 @@ std::shared_ptr<Communicator> Group::give_up(const std::string& reason) {
   // No call begins beside the end of a communicator. One that runs would be waited for.
   const std::lock_guard messages(messages_);
   std::unique_lock order(order_, std::try_to_lock);
-  if (!reason.empty() || !order)
-    on->abort(reason.empty() ? "the process group was closed" : reason);
+  if (!reason.empty() || !order) {
+    try {
+      on->abort(reason.empty() ? "the process group was closed" : reason);
+    } catch (const Error&) {  // closed meanwhile by another thread
+    }
+  }
   if (!order) order.lock();
   const std::lock_guard lock(state_);
   return std::exchange(made_, nullptr);
 }
 
 void Group::close() {
+  if (is_parents()) return;
   if (const auto made = give_up({})) {
     try {
       made->close();
+      keeper_->clear();
+      return;
     } catch (const Error&) {  // told by the call that failed
     }
   }
-  keeper_->clear();
+  keeper_->sweep();  // what is under way is in use
 }
 
-void Group::abort(const std::string& reason) { give_up(reason); }
+void Group::abort(const std::string& reason) {
+  if (!is_parents()) give_up(reason);
+}
 
 std::shared_ptr<Group> Group::named(const std::string& name) {
   std::vector<std::shared_ptr<Group>> open;  // not ended under the lock

@@ -5,6 +5,7 @@
 /// limit.
 
 #include <ATen/record_function.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -81,6 +82,8 @@ class Group : public std::enable_shared_from_this<Group> {
   bool is_made(std::chrono::milliseconds limit);
   /// The communicator, where it is there.
   std::shared_ptr<Communicator> made();
+  /// Why no call can succeed any more; nothing where one can, and where the group was closed.
+  std::optional<ErrorKind> error_kind();
   /// Waits for it.
   std::shared_ptr<Communicator> communicator();
   /// A text that this group has alone, also where another had its name before.
@@ -103,7 +106,8 @@ class Group : public std::enable_shared_from_this<Group> {
   }
   const std::shared_ptr<Keeper>& keeper() const { return keeper_; }
 
-  /// Leaves; waits 1 s at most. Again, or after abort, it does nothing.
+  /// Leaves; waits 1 s at most. Again, or after abort, it does nothing. In a forked child neither
+  /// does anything: the threads that would have to answer are not there.
   void close();
   void abort(const std::string& reason);
   /// The open group that torch calls so; null where there is none.
@@ -121,9 +125,11 @@ class Group : public std::enable_shared_from_this<Group> {
   /// The communicator, which nobody has from now on; a reason aborts it.
   std::shared_ptr<Communicator> give_up(const std::string& reason);
   void leave_registry();
+  bool is_parents() const { return process_ != getpid(); }
   [[noreturn]] void throw_closed() const;
 
   const Membership membership_;
+  const pid_t process_ = getpid();
   const std::shared_ptr<Keeper> keeper_ = std::make_shared<Keeper>();
   std::atomic<std::chrono::milliseconds> timeout_;
   std::atomic<bool> has_timing_{false};
@@ -139,6 +145,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::atomic<bool> is_identified_{false};
   std::shared_ptr<Communicator> made_;
   std::exception_ptr failure_;
+  ErrorKind failure_kind_ = ErrorKind::internal;
   std::string identity_;
   std::string name_;  ///< guarded by the registry
 };

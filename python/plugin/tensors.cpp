@@ -2,10 +2,12 @@
 #include "tensors.hpp"
 
 #include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 namespace ccoll::plugin {
 namespace {
@@ -213,7 +215,12 @@ void Arguments::add(const Arguments& other) {
 
 void Arguments::finish() {
   const at::NoGradGuard guard;
-  for (auto& [tensor, made] : copies_) tensor.copy_(made);
+  for (auto& [tensor, made] : copies_) {
+    // Such a tensor is written in that mode alone, which the library's thread is not in.
+    std::optional<c10::InferenceMode> mode;
+    if (tensor.is_inference()) mode.emplace();
+    tensor.copy_(made);
+  }
   copies_.clear();
 }
 
@@ -257,7 +264,8 @@ void check_one_for_each(const char* call, std::size_t count, int size) {
 
 std::vector<std::size_t> counts_of(const char* call, const Tensor& tensor,
                                    const std::vector<std::int64_t>& splits, int size) {
-  const std::int64_t rows = tensor.dim() > 0 ? tensor.size(0) : 0;
+  if (tensor.dim() == 0) refuse(call, "a tensor without dimensions cannot be split");
+  const std::int64_t rows = tensor.size(0);
   const std::int64_t row = rows > 0 ? tensor.numel() / rows : 0;
   if (splits.empty()) {
     if (rows % size != 0)

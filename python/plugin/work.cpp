@@ -3,6 +3,7 @@
 
 #include <ATen/core/ivalue.h>
 #include <c10/util/Exception.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <string>
@@ -64,7 +65,13 @@ void Keeper::clear() {
   all.swap(kept_);
 }
 
-Inside::Inside() { inside++; }
+Inside::Inside() {
+  // The others are not there in a forked child.
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { inside = 0; });
+  (void)registered;
+  inside++;
+}
+
 Inside::~Inside() { inside--; }
 bool Inside::is_ending() { return ending; }
 
@@ -171,13 +178,19 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   return true;
 }
 
+void Work::synchronize() {
+  if (isCompleted() && exception_) std::rethrow_exception(exception_);
+}
+
 std::vector<Tensor> Work::result() {
-  wait(kNoTimeout);
+  TORCH_CHECK(isCompleted(), "ccoll: result: the operation is under way: wait for it first");
+  if (exception_) std::rethrow_exception(exception_);
   return arguments_.outputs();
 }
 
 int Work::sourceRank() const {
-  const_cast<Work*>(this)->wait(kNoTimeout);
+  TORCH_CHECK(is_over(), "ccoll: source_rank: the operation is under way: wait for it first");
+  if (exception_) std::rethrow_exception(exception_);
   TORCH_CHECK(source_ >= 0, "ccoll: source_rank: the operation is not a receive");
   return source_;
 }

@@ -87,9 +87,10 @@ class Work final : public c10d::Work {
   bool isCompleted() override;
   bool isSuccess() const override;
   std::exception_ptr exception() const override;
+  // torch calls these three with the GIL, which the operation's end may want: they do not wait.
   int sourceRank() const override;
   std::vector<Tensor> result() override;
-  void synchronize() override { wait(kNoTimeout); }
+  void synchronize() override;
   void blockCurrentStream() override { wait(kNoTimeout); }
   bool wait(std::chrono::milliseconds timeout) override;
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;

@@ -190,6 +190,24 @@ def test_tensors_that_are_not_contiguous_and_scalars():
     ranks(2, layouts)
 
 
+def inference(rank, size):
+    with torch.inference_mode():
+        t = torch.zeros(2, 6)[:, ::2].add_(rank + 1)
+        t = torch.zeros(2, 6)[:, ::2].copy_(t)
+        dist.all_reduce(t)
+        assert t.tolist() == [[sum(range(1, size + 1))] * 3] * 2
+        t.copy_(torch.full((2, 3), float(rank)))
+        dist.broadcast(t, 1, async_op=True).get_future().wait()
+        assert t.tolist() == [[1.0] * 3] * 2
+    # Outside of the mode, too: a program may wait there.
+    work = dist.all_reduce(t, async_op=True)
+    assert work.wait() and t.tolist() == [[float(size)] * 3] * 2
+
+
+def test_tensors_of_inference_mode_that_are_not_contiguous():
+    ranks(2, inference)
+
+
 def messages(rank, size):
     t = torch.zeros(2)
     if rank == 0:

@@ -24,6 +24,9 @@ def refused(rank, size):
         (lambda: dist.all_gather_into_tensor(torch.zeros(8, dtype=torch.int32), ones), "one type"),
         (lambda: dist.reduce_scatter_tensor(torch.zeros(3), ones), "6 elements are expected"),
         (lambda: dist.all_to_all_single(torch.zeros(3), torch.ones(3)), "does not divide equally"),
+        (lambda: dist.all_to_all_single(torch.zeros(()), torch.ones(())), "without dimensions"),
+        (lambda: dist.all_to_all_single(torch.zeros(()), torch.ones(()), [0, 0], [0, 0]), "without dimensions"),
+        (lambda: dist.all_reduce(torch.ones(2, dtype=torch.bool).to_sparse()), "bool"),
         (lambda: dist.all_to_all_single(torch.zeros(4), ones, [1, 2], [2, 2]), "split sizes"),
         (lambda: dist.all_to_all_single(torch.zeros(4, 2).t(), torch.ones(2, 4)), "contiguous"),
         (lambda: dist.all_gather([torch.zeros(4)], ones), "list of 2 tensors"),
@@ -164,15 +167,22 @@ def half_a_batch(rank, size):
     # Neither is in a batch that nobody ends.
     works = [dist.isend(out, other), dist.irecv(back, other)]
     assert all(w.wait() for w in works) and back.tolist() == [other] * 2
+    # And collectives are made, not only noted down by torch.
+    t = torch.ones(2)
+    dist.all_reduce(t)
+    assert t.tolist() == [size] * 2
 
 
-def test_a_batch_that_raises_leaves_later_messages_as_they_are():
+def test_a_batch_that_raises_leaves_later_calls_as_they_are():
     ranks(2, half_a_batch)
 
 
 def opaque(rank, size):
     t = torch.ones(4).to(torch.float8_e4m3fnuz)
-    for call in (lambda: dist.all_reduce(t), lambda: dist.all_reduce_coalesced([t])):
+    factor = dist._make_nccl_premul_sum(0.5)
+    for call in (
+        lambda: dist.all_reduce(t), lambda: dist.all_reduce_coalesced([t]), lambda: dist.all_reduce(t, op=factor)
+    ):  # fmt: skip
         with pytest.raises(ValueError, match="moved, not reduced"):
             call()
     with pytest.raises(ValueError, match="share memory"):
@@ -181,6 +191,43 @@ def opaque(rank, size):
 
 def test_what_cannot_be_reduced_is_refused_in_every_form():
     ranks(2, opaque)
+
+
+def sparse_of_other_shapes(rank, size):
+    for dense in (torch.ones(3 + rank), torch.ones((4, 1) if rank else 4), torch.ones(2, 2 + rank)):
+        with pytest.raises(ValueError, match="sparse tensors of one shape"):
+            dist.all_reduce(dense.to_sparse())
+    with pytest.raises(ValueError, match="as many sparse dimensions"):
+        dist.all_reduce(torch.ones(2, 2).to_sparse(1 + rank))
+    t = torch.eye(2).to_sparse()
+    dist.all_reduce(t)
+    assert t.to_dense().tolist() == [[size, 0], [0, size]]
+
+
+def test_sparse_tensors_of_other_shapes_are_refused_on_every_rank():
+    ranks(2, sparse_of_other_shapes)
+
+
+def alone(way):
+    """A backend of a group whose other rank never comes."""
+    store, limit = dist.HashStore(), datetime.timedelta(milliseconds=300)
+    if way == "python":
+        from ccoll.torch._core import Core
+        from ccoll.torch._group import Backend
+
+        return Backend(Core(store, 0, 2, "alone", limit))
+    bearer = dist.ProcessGroup(store, 0, 2)
+    torch.ops.ccoll.attach(bearer.boxed(), "alone", "=lo", 300)
+    return bearer._get_backend(torch.device("cpu"))
+
+
+def test_get_error_tells_that_a_group_could_not_be_made():
+    backend = alone(implementation())
+    assert backend.get_error() == torch._C._distributed_c10d.ErrorType.SUCCESS
+    with pytest.raises(dist.DistBackendError):
+        backend.eager_connect_single_device(torch.device("cpu"))
+    assert backend.get_error() == torch._C._distributed_c10d.ErrorType.TIMEOUT
+    backend.shutdown()
 
 
 def again(rank, size):

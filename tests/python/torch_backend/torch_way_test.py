@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from torch_support import dist, implementation, ranks, torch
@@ -45,6 +46,8 @@ import datetime, os, torch, torch.distributed as dist, ccoll.torch
 dist.init_process_group("ccoll", timeout=datetime.timedelta(seconds=30))
 t = torch.ones(2)
 dist.all_reduce(t)
+for _ in range(2):
+    dist.monitored_barrier(timeout=datetime.timedelta(seconds=20))
 print(ccoll.torch.implementation(), t.tolist())
 dist.destroy_process_group()
 """
@@ -107,6 +110,50 @@ def ended_by_another_thread(rank, size):
 @in_cpp
 def test_abort_ends_a_call_of_another_thread():
     ranks(2, ended_by_another_thread)
+
+
+def asked_early(rank, size):
+    t = torch.zeros(1)
+    if rank == 0:
+        work = dist.irecv(t, 1)
+        for ask in (work.result, work.source_rank):
+            with pytest.raises(RuntimeError, match="wait for it first"):
+                ask()
+        work.synchronize()
+        assert not work.is_completed()
+        dist.barrier()
+        assert work.wait() and work.result()[0].item() == 3 and work.source_rank() == 1
+    else:
+        dist.barrier()
+        dist.send(torch.full((1,), 3.0), 0)
+
+
+@in_cpp
+def test_what_torch_asks_with_the_gil_is_answered_at_once():
+    ranks(2, asked_early)
+
+
+def forks(rank, size):
+    dist.barrier()
+    kept = dist.irecv(torch.zeros(1), 1 - rank)  # under way when the child begins
+    child = os.fork()
+    if child == 0:
+        began = time.monotonic()
+        torch.ops.ccoll.close_all()
+        dist.distributed_c10d._abort_process_group()
+        os._exit(0 if time.monotonic() - began < 0.5 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    # The parent's group is as it was.
+    t = torch.ones(1)
+    dist.all_reduce(t)
+    assert t.item() == size
+    dist.send(torch.ones(1), 1 - rank)
+    assert kept.wait()
+
+
+@in_cpp
+def test_a_forked_child_leaves_its_parents_groups_alone():
+    ranks(2, forks)
 
 
 def hooks(rank, size):

@@ -237,7 +237,7 @@ bool Held::take_numpy(const Request& request) {
   constexpr int kPlain = NumpyArray::kCOrder | NumpyArray::kAligned;
   const bool is_plain = (array.flags & kPlain) == kPlain;
   is_writable_ = (array.flags & NumpyArray::kWritable) != 0;
-  // What is wrong with it, the buffer tells.
+  // The buffer tells what is wrong with it.
   if (element == nullptr || !is_plain || (request.access == Access::write && !is_writable_))
     return false;
   owner_ = nb::borrow(request.object);

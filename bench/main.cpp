@@ -4,9 +4,11 @@
 
 #include <cstdio>
 
+#include "bench/command/columns.hpp"
 #include "bench/command/info.hpp"
 #include "bench/command/options.hpp"
 #include "bench/command/run.hpp"
+#include "bench/command/width.hpp"
 #include "system/variables.hpp"
 #include "system/write_all.hpp"
 
@@ -31,19 +33,19 @@ int print(std::string_view text) {
 
 int main(int argc, char** argv) try {
   ccoll::open_missing_streams();
-  using ccoll::bench::Options;
+  using ccoll::bench::columns_of_sentences, ccoll::bench::Options, ccoll::bench::wrapped_lines;
   const auto options = ccoll::bench::parse_command_line(argc, argv);
   if (!options) return refuse(options.error().message);
   if (options->command == Options::Command::print) return print(options->text);
   if (const auto valid = ccoll::check_variables(); !valid) return refuse(valid.error().message);
   switch (options->command) {
     case Options::Command::info:
-      return print(ccoll::bench::info_text());
+      return print(wrapped_lines(ccoll::bench::info_text(), columns_of_sentences(options->width)));
     case Options::Command::explain: {
       if (options->explain_measured) break;
       const auto text = ccoll::bench::explain_text(*options);
       if (!text) return refuse(text.error().message);
-      return print(*text);
+      return print(wrapped_lines(*text, columns_of_sentences(options->width)));
     }
     case Options::Command::print:
     case Options::Command::measure:

@@ -65,7 +65,7 @@ std::string wrapped_beside(std::string_view head, std::string_view text, std::si
   return lines.replace(0, seen(head), head);
 }
 
-std::string wrapped_help(std::string_view help, std::size_t width) {
+std::string wrapped_lines(std::string_view help, std::size_t width) {
   std::string all;
   while (!help.empty()) {
     const std::size_t end = std::min(help.find('\n'), help.size());

@@ -24,8 +24,9 @@ std::string wrapped(std::string_view text, std::size_t width, std::string_view i
 /// word of `text`.
 std::string wrapped_beside(std::string_view head, std::string_view text, std::size_t width);
 
-/// A command's help in lines of at most `width`: what is too long goes on below its description.
-std::string wrapped_help(std::string_view help, std::size_t width);
+/// `text` with no line longer than `width`: what is too long goes on below its description, which
+/// two spaces part from what it describes.
+std::string wrapped_lines(std::string_view text, std::size_t width);
 
 /// Rows of cells in columns as wide as their texts, behind two spaces.
 class TextTable {

@@ -13,6 +13,7 @@
 #include "bench/command/help.hpp"
 #include "bench/command/names.hpp"
 #include "bench/command/subcommands.hpp"
+#include "bench/command/width.hpp"
 #include "system/variables.hpp"
 
 namespace ccoll::bench {
@@ -130,6 +131,7 @@ void add_call(CLI::App& app, Raw& raw, Options& options) {
 }
 
 void add_output(CLI::App& app, Options& options) {
+  add_width_option(app, options.width);
   app.add_option("--csv", options.csv, "also write rows to this file; - writes them instead");
   app.add_option("--json", options.json, "the same as JSON, with everything measured");
   app.add_option("--html", options.html, "the same as a page with charts, for a browser");
@@ -294,7 +296,7 @@ std::string help_of(const CLI::App& app) {
   for (const Subcommand& each : subcommands()) {
     if (app.got_subcommand(std::string(each.name))) text = help(app, each);
   }
-  return wrapped_help(text, output_columns());
+  return wrapped_lines(text, output_columns());
 }
 
 /// A flag takes no word behind it, which would be the operations.
@@ -357,7 +359,7 @@ Result<Options> parse_command_line(int argc, const char* const* argv) {
   Options options;
   if (argc <= 1) {
     options.command = Options::Command::print;
-    options.text = wrapped_help(overview(), output_columns());
+    options.text = wrapped_lines(overview(), output_columns());
     return options;
   }
   CCOLL_TRY(check_graph(argc, argv));

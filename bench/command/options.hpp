@@ -48,6 +48,8 @@ struct Options {
   std::string label = "ccoll";
   double timeout_s = 0;  ///< 0: the communicator's own limits
 
+  std::optional<std::size_t> width;  ///< of the text; none: the terminal's
+
   std::string explain_op;
   std::uint64_t explain_bytes = 0;
   bool explain_measured = false;         ///< also run every algorithm

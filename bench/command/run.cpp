@@ -15,8 +15,10 @@
 #include <thread>
 #include <vector>
 
+#include "bench/command/columns.hpp"
 #include "bench/command/info.hpp"
 #include "bench/command/tune.hpp"
+#include "bench/command/width.hpp"
 #include "bench/measure/counters.hpp"
 #include "bench/measure/gpu.hpp"
 #include "bench/measure/links.hpp"
@@ -83,7 +85,7 @@ int run_rank(int rank, int local_rank, int ranks_here, const Options& options, S
       if (rank != 0) return 0;
       const auto text = explain_text(options, communicator.size(), kind, rows.all());
       if (!text) throw Error(text.error().kind, text.error().message);
-      fmt::print("{}", *text);
+      fmt::print("{}", wrapped_lines(*text, columns_of_sentences(options.width)));
       return 0;
     }
     // "tcp", "shm and tcp", or "none".

@@ -13,25 +13,26 @@ namespace ccoll::bench {
 
 namespace {
 
-constexpr TakenOption kOfMatrix[] = {{"-n", ""},
-                                     {"-e", "bytes of a message [1M]"},
-                                     {"--transport", ""},
-                                     {"--timeout", ""},
-                                     {"--json", ""}};
+constexpr TakenOption kOfMatrix[] = {{"-n", ""},          {"-e", "bytes of a message [1M]"},
+                                     {"--transport", ""}, {"--timeout", ""},
+                                     {"--json", ""},      {"--width", ""}};
 constexpr TakenOption kOfTune[] = {{"-n", ""},
                                    {"-e", "the longest calls [2M]"},
                                    {"--transport", ""},
                                    {"--lanes", ""},
                                    {"--timeout", ""}};
-constexpr TakenOption kOfExplain[] = {{"-n", ""},     {"-d", ""},     {"-o", ""},
-                                      {"-r", ""},     {"--algo", ""}, {"--transport", ""},
-                                      {"--lanes", ""}};
+constexpr TakenOption kOfExplain[] = {{"-n", ""},      {"-d", ""},     {"-o", ""},
+                                      {"-r", ""},      {"--algo", ""}, {"--transport", ""},
+                                      {"--lanes", ""}, {"--width", ""}};
 constexpr TakenOption kOfExplainMeasured[] = {{"--iters", ""},   {"-w", ""},
                                               {"--timeout", ""}, {"--in-place", ""},
                                               {"--memory", ""},  {"--fresh", ""}};
 
+constexpr TakenOption kOfInfo[] = {{"--width", ""}};
+
 constexpr Subcommand kSubcommands[] = {
-    {Options::Command::info, "info", "what this machine and build can do, what not, and why", {}},
+    {Options::Command::info, "info", "what this machine and build can do, what not, and why",
+     kOfInfo},
     {Options::Command::matrix, "matrix", "latency and bandwidth of every pair of ranks", kOfMatrix},
     {Options::Command::tune, "tune",
      "times every algorithm here and keeps what links cost in CCOLL_TUNE_FILE, for all that choose "
@@ -52,7 +53,6 @@ std::string list(std::span<const TakenOption> options) {
 
 /// "takes -n, -e (bytes of a message [1M])".
 std::string taken(const Subcommand& subcommand) {
-  if (subcommand.takes.empty()) return "takes no options";
   std::string text = "takes " + list(subcommand.takes);
   if (!subcommand.takes_measured.empty())
     text += "; with --measure also " + list(subcommand.takes_measured);

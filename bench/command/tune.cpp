@@ -7,6 +7,7 @@
 #include <chrono>
 #include <optional>
 
+#include "bench/command/columns.hpp"
 #include "bench/measure/links.hpp"
 #include "bench/measure/rows.hpp"
 #include "comm/groups/costs.hpp"
@@ -64,10 +65,11 @@ void keep(const LinkKind& kind, const KeptRows& rows, int lanes, double seconds,
   fmt::print("{}{}", line_of("estimate", estimates, measured), line_of("now", now, measured));
   const auto saved = save_tuning(tuning, path);
   if (!saved) throw Error(saved.error().kind, "tune: " + saved.error().message);
-  fmt::print(
+  const auto legend = fmt::format(
       "  in {}\n  off by: the factor between predicted and measured; picks: how much longer the "
       "chosen algorithms take than the best\n",
       path);
+  fmt::print("{}", wrapped_lines(legend, output_columns()));
 }
 
 }  // namespace

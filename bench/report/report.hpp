@@ -15,6 +15,7 @@
 
 #include "bench/command/matrix.hpp"
 #include "bench/command/options.hpp"
+#include "bench/command/width.hpp"
 #include "bench/measure/machine.hpp"
 #include "bench/measure/rows.hpp"
 #include "bench/report/row.hpp"
@@ -85,7 +86,7 @@ class Report final : public RowSink {
   File csv_;
   nlohmann::json document_;
   bool on_terminal_;
-  const std::size_t width_ = output_columns();  ///< of the text
+  const std::size_t width_ = columns_of(options_.width);  ///< of the text
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::size_t progress_width_ = 0;
   std::optional<Table> table_;  ///< of the operation that was begun last

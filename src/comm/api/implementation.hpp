@@ -487,8 +487,8 @@ class Communicator::Implementation final
   // repeat.cpp
   Repeatable& repeatable(const PlainCall& call) { return repeatables_[call.hash() % kRepeatables]; }
   void compare_or_raise_as_owner();
-  /// Until it is done or has failed, but only for a moment.
-  Plan::Polled poll_as_owner(Plan& plan, SpinPolicy patience);
+  /// Until it is done or has failed, but only for a moment; `is_brief`: a shorter one.
+  Plan::Polled poll_as_owner(Plan& plan, bool is_brief);
   Result<std::shared_ptr<Work::State>> queue_repeated_as_owner(
       const std::shared_ptr<CollectiveOperation>& operation, Plan::Polled polled);
 

@@ -56,9 +56,7 @@ bool Communicator::Implementation::repeat(const PlainCall& call, Work* unfinishe
   }
   moved_ = true;
   operation.plan->start(run);
-  const auto polled = poll_as_owner(
-      *operation.plan, unfinished == nullptr ? SpinPolicy::short_one(oversubscribed_, in_memory_)
-                                             : SpinPolicy::brief());
+  const auto polled = poll_as_owner(*operation.plan, unfinished != nullptr);
   if (polled == Plan::Polled::done) [[likely]]
     return true;
   held = shared_from_this();
@@ -77,11 +75,13 @@ void Communicator::Implementation::compare_or_raise_as_owner() {
   }
 }
 
-Plan::Polled Communicator::Implementation::poll_as_owner(Plan& plan, SpinPolicy patience) {
+Plan::Polled Communicator::Implementation::poll_as_owner(Plan& plan, bool is_brief) {
   const auto poll = [&] {
     // A long one is nothing to save time at, and others may want to go on beside it.
     auto polled = plan.poll();
-    if (!plan.is_short()) return std::optional(polled);
+    if (!plan.is_short() || polled > Plan::Polled::moved) return std::optional(polled);
+    auto patience =
+        is_brief ? SpinPolicy::brief() : SpinPolicy::short_one(oversubscribed_, in_memory_);
     while (polled <= Plan::Polled::moved && !wanted() && patience.keep_polling())
       polled = plan.poll();
     return std::optional(polled);

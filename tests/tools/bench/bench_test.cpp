@@ -293,8 +293,8 @@ TEST_CASE("options that cannot be carried out are refused with the reason", "[be
 TEST_CASE("a subcommand takes the options of its table, and refuses all others by name",
           "[bench][property]") {
   const std::map<std::string, const char*> values = {
-      {"--dtype", "int8"},  {"--op", "max"},       {"--algo", "ring"},
-      {"--device", "cuda"}, {"--memory", "mixed"}, {"--transport", "tcp"},
+      {"--dtype", "int8"},   {"--op", "max"},        {"--algo", "ring"}, {"--device", "cuda"},
+      {"--memory", "mixed"}, {"--transport", "tcp"}, {"--width", "80"},
   };
   std::istringstream help(parse({"--help"})->text);
   std::size_t refused = 0;
@@ -346,8 +346,8 @@ TEST_CASE("a subcommand takes the options of its table, and refuses all others b
   }
   CHECK(refusal({"matrix", "--csv", "-", "--html", "x"}) ==
         "--csv and --html are not for matrix, which takes -n, -e (bytes of a message [1M]), "
-        "--transport, --timeout, --json");
-  CHECK(refusal({"info", "--json", "-"}) == "--json is not for info, which takes no options");
+        "--transport, --timeout, --json, --width");
+  CHECK(refusal({"info", "--json", "-"}) == "--json is not for info, which takes --width");
 }
 
 TEST_CASE("a graph has as many calls as the option says", "[bench][unit]") {

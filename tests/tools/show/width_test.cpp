@@ -82,7 +82,7 @@ TEST_CASE("text that is too long goes on below itself", "[show][unit]") {
   CHECK(bench::wrapped_beside("  head  ", "one two three", 16) ==
         "  head  one two\n        three\n");
   CHECK(bench::wrapped_beside("  head  ", "", 16) == "  head\n");
-  CHECK(bench::wrapped_help("  -n  how many ranks there are\n  -m  few\n", 24) ==
+  CHECK(bench::wrapped_lines("  -n  how many ranks there are\n  -m  few\n", 24) ==
         "  -n  how many ranks\n      there are\n  -m  few\n");
 }
 

@@ -94,7 +94,7 @@ Result<Output> run(int argc, const char* const* argv) {
   } catch (const CLI::CallForHelp&) {
     const auto chosen = app.get_subcommands();
     const std::string help = chosen.empty() ? app.help() : chosen.front()->help("cc-show");
-    return Output{bench::wrapped_help(help, bench::output_columns()), 0};
+    return Output{bench::wrapped_lines(help, bench::output_columns()), 0};
   } catch (const CLI::CallForVersion&) {
     return Output{fmt::format("cc-show {}\n", version()), 0};
   } catch (const CLI::ParseError& error) {

@@ -14,9 +14,9 @@
 #include <utility>
 
 #include "bench/command/columns.hpp"
+#include "bench/command/width.hpp"
 #include "bench/report/whole_file.hpp"
 #include "core/text.hpp"
-#include "show/commands/width.hpp"
 #include "show/model/call.hpp"
 #include "show/model/picture.hpp"
 #include "show/page/curves.hpp"
@@ -169,7 +169,7 @@ Result<Output> compare(const CompareOptions& options) {
   const auto runners = runners_of(options);
   CCOLL_TRY(runners);
   const std::string title = title_of(*runners);
-  const std::size_t width = columns_of(options.width);
+  const std::size_t width = bench::columns_of(options.width);
   Output output{fmt::format("{}\n{}\n{}", bench::wrapped(title, width), table(*runners),
                             bench::wrapped(clock_text(options), width)),
                 0};
@@ -202,7 +202,7 @@ Action add_compare(CLI::App& app) {
   app.add_option("--bandwidth", options->bandwidth_gb_per_s, "gigabytes per second of a rank")
       ->check(finite_from(1e-6, 1e6))
       ->capture_default_str();
-  add_width_option(app, options->width);
+  bench::add_width_option(app, options->width);
   const auto* page =
       app.add_option("-o,--output", options->path, "a page to write, like compare.html");
   return [options, page] {

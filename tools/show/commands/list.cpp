@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "bench/command/columns.hpp"
+#include "bench/command/width.hpp"
 #include "core/text.hpp"
-#include "show/commands/width.hpp"
 #include "show/model/call.hpp"
 #include "show/text/labels.hpp"
 
@@ -69,9 +69,9 @@ Action add_list(CLI::App& app) {
   options->words.ranks = 8;
   options->words.count = 1 << 20;
   add_problem_options(app, options->words, kMostRanks);
-  add_width_option(app, options->width);
+  bench::add_width_option(app, options->width);
   return [options]() -> Result<Output> {
-    const std::size_t width = columns_of(options->width);
+    const std::size_t width = bench::columns_of(options->width);
     if (options->words.operation.empty()) return Output{operations_text(width), 0};
     const auto call = call_of(options->words);
     CCOLL_TRY(call);

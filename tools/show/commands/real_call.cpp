@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "bench/command/names.hpp"
+#include "bench/command/width.hpp"
 #include "bench/report/text_file.hpp"
 #include "core/text.hpp"
-#include "show/commands/width.hpp"
 #include "show/model/call.hpp"
 #include "show/real/buffer_list.hpp"
 #include "show/real/chain.hpp"
@@ -304,8 +304,9 @@ Result<Output> show_call(const Words& words) {
   }
   if (const auto wrong = carry_out(examples); !wrong.empty())
     return fail(ErrorKind::invalid_argument, "{}", wrong);
-  return Output{
-      words.json ? examples_json(examples) : examples_text(examples, columns_of(words.width)), 0};
+  return Output{words.json ? examples_json(examples)
+                           : examples_text(examples, bench::columns_of(words.width)),
+                0};
 }
 
 }  // namespace
@@ -335,7 +336,7 @@ Action add_real_call(CLI::App& app) {
   app.add_option("--transport", words->transport, "inproc, shm, verbs or tcp")
       ->capture_default_str();
   app.add_flag("--json", words->json, "as JSON");
-  add_width_option(app, words->width);
+  bench::add_width_option(app, words->width);
   app.get_option("--algo")->description("the algorithm (default: by cost)");
   return [words] { return show_call(*words); };
 }

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "bench/command/width.hpp"
 #include "show/commands/view.hpp"
-#include "show/commands/width.hpp"
 #include "show/model/schedule_file.hpp"
 #include "show/real/against.hpp"
 #include "show/real/execute.hpp"
@@ -64,7 +64,7 @@ Result<Output> show_file(const RunOptions& options) {
   const Picture picture = picture_of(std::move(*file));
   // What the verifier objects to is shown instead.
   if (!options.execute || !picture.report.ok()) return view(picture, options.view);
-  return execute_file(picture, options.transport, columns_of(options.view.width));
+  return execute_file(picture, options.transport, bench::columns_of(options.view.width));
 }
 
 }  // namespace

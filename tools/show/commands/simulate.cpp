@@ -12,11 +12,11 @@
 #include "bench/command/columns.hpp"
 #include "bench/command/names.hpp"
 #include "bench/command/sizes.hpp"
+#include "bench/command/width.hpp"
 #include "bench/report/text_file.hpp"
 #include "bench/report/whole_file.hpp"
 #include "core/text.hpp"
 #include "show/commands/check.hpp"
-#include "show/commands/width.hpp"
 #include "show/model/call.hpp"
 #include "show/model/study.hpp"
 #include "show/page/study_json.hpp"
@@ -206,7 +206,7 @@ class Sheets {
   Result<std::string> operator()() {
     if (sheets_.size() < question_.ranks.size()) {
       sheets_.push_back(simulate_sheet(question_, question_.ranks[sheets_.size()]));
-      return "\n" + sheet_text(question_, sheets_.back(), columns_of(words_.width));
+      return "\n" + sheet_text(question_, sheets_.back(), bench::columns_of(words_.width));
     }
     if (!std::exchange(words_.writes, false)) return "";
     CCOLL_TRY(bench::write_whole(words_.page, study_page(question_, sheets_)));
@@ -230,12 +230,13 @@ Result<Output> simulate(const SimulateWords& words) {
   CCOLL_TRY(question);
   if (words.checks) {
     auto checked = check_simulation(*question);
-    if (checked) checked->text = bench::wrapped_help(checked->text, columns_of(words.width));
+    if (checked)
+      checked->text = bench::wrapped_lines(checked->text, bench::columns_of(words.width));
     return checked;
   }
   if (words.writes) CCOLL_TRY(bench::check_writable(words.page));
   if (words.format == "json") return json_answer(words, *question);
-  return Output{title_of(*question, columns_of(words.width)), 0, Sheets(words, *question)};
+  return Output{title_of(*question, bench::columns_of(words.width)), 0, Sheets(words, *question)};
 }
 
 }  // namespace
@@ -268,7 +269,7 @@ Action add_simulate(CLI::App& app) {
       ->excludes(net)
       ->excludes(page)
       ->excludes(format);
-  add_width_option(app, words->width);
+  bench::add_width_option(app, words->width);
   // No group: of no use to people, and not in the help.
   app.add_option(kAsRankOption, words->as_rank)->group("");
   app.footer(networks_text());

@@ -11,8 +11,8 @@
 #include <optional>
 #include <string>
 
+#include "bench/command/width.hpp"
 #include "bench/report/whole_file.hpp"
-#include "show/commands/width.hpp"
 #include "show/model/traced_job.hpp"
 #include "show/page/trace_json.hpp"
 #include "show/page/trace_page.hpp"
@@ -50,7 +50,7 @@ Result<Output> show_trace(const TraceOptions& options) {
     if (!path.empty()) CCOLL_TRY(bench::check_writable(path));
   }
   if (!options.call && options.json.empty() && std::filesystem::is_directory(options.directory)) {
-    auto dumps = dumps_text(options.directory, columns_of(options.width));
+    auto dumps = dumps_text(options.directory, bench::columns_of(options.width));
     CCOLL_TRY(dumps);
     if (*dumps) return Output{std::move(**dumps), 0};
   }
@@ -65,7 +65,7 @@ Result<Output> show_trace(const TraceOptions& options) {
   }
   if (!options.call)
     return Output{job_text(*job, fmt::format("cc-show trace {}", options.directory),
-                           columns_of(options.width)),
+                           bench::columns_of(options.width)),
                   0};
   const auto call = call_in(**group, *options.call);
   CCOLL_TRY(call);
@@ -74,7 +74,7 @@ Result<Output> show_trace(const TraceOptions& options) {
     CCOLL_TRY(said);
     return Output{std::move(*said), 0};
   }
-  return Output{call_text(**group, *call, columns_of(options.width)), 0};
+  return Output{call_text(**group, *call, bench::columns_of(options.width)), 0};
 }
 
 }  // namespace
@@ -92,7 +92,7 @@ Action add_trace(CLI::App& app) {
       ->check(CLI::Range(std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max()));
   app.add_option("-c,--communicator", options->communicator,
                  "of this communicator, by name or id (default: the one with the most calls)");
-  add_width_option(app, options->width);
+  bench::add_width_option(app, options->width);
   app.add_option("--job", options->job,
                  "of this job, where there are several (default: the newest)");
   return [options] { return show_trace(*options); };

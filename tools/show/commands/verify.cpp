@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "bench/command/columns.hpp"
+#include "bench/command/width.hpp"
 #include "core/text.hpp"
 #include "rounds/rounds.hpp"
-#include "show/commands/width.hpp"
 #include "show/model/breaking.hpp"
 #include "show/model/call.hpp"
 #include "show/text/explain.hpp"
@@ -288,9 +288,9 @@ Action add_verify(CLI::App& app) {
   app.add_option("-n,--ranks", options->ranks,
                  "how many ranks: 4, or 1..16 for each of these (default: 1..16; with --break: 4)");
   add_break_option(app, options->break_how);
-  add_width_option(app, options->width);
+  bench::add_width_option(app, options->width);
   return [options]() -> Result<Output> {
-    const std::size_t width = columns_of(options->width);
+    const std::size_t width = bench::columns_of(options->width);
     return options->break_how.empty() ? prove_all(*options, width) : show_broken(*options, width);
   };
 }

@@ -11,7 +11,7 @@
 #include <limits>
 #include <string>
 
-#include "show/commands/width.hpp"
+#include "bench/command/width.hpp"
 #include "show/model/picture.hpp"
 #include "show/model/schedule_file.hpp"
 #include "show/page/rounds_json.hpp"
@@ -142,7 +142,7 @@ void add_view_options(CLI::App& app, ViewOptions& options) {
       "the elements themselves, of which number i of rank r is 10r + i (default: where they fit)");
   app.add_flag_callback(
       "--no-values", [&options] { options.values = false; }, "whose contributions only");
-  add_width_option(app, options.width);
+  bench::add_width_option(app, options.width);
   app.add_option(
          "--format", options.format,
          "text; json: everything, for pages and scripts (see tools/show/page/rounds_json.hpp); "

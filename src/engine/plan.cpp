@@ -20,15 +20,6 @@ constexpr std::size_t kBytesAtOnce = 256 << 10;
 /// lent together is read together.
 constexpr std::size_t kLentBytesAtOnce = 1 << 20;
 
-/// Of one rank's data, what its core's own caches hold: who combines them reads them there as fast
-/// as out of slots.
-constexpr std::uint64_t kNearBytes = 1 << 20;
-
-/// Of data that are more than a rank's share of the cache, but not so many times as much, two ranks
-/// move the most where one copies them into slots and the other out of these: the reader alone has
-/// to read and to write. Of longer data what passes between memory and cache counts alone.
-constexpr std::uint64_t kTimesTheCache = 3;
-
 /// Ranks of an all_to_all_v that all tell each other that they have nothing.
 constexpr Rank kMostTold = 64;
 
@@ -67,7 +58,6 @@ Status Plan::resolve(const PlanRequest& request, LinkTable& links) {
   else
     custom_fold_ = std::make_unique<CustomFold>(request.type, elem_bytes_);
   std::size_t widest = 1;
-  bool receives = false;
   for (std::size_t i = 0; i < program.lanes.size(); i++) {
     const auto& lane = program.lanes[i];
     auto& ready = lanes_.emplace_back();
@@ -78,17 +68,12 @@ Status Plan::resolve(const PlanRequest& request, LinkTable& links) {
       CCOLL_TRY(resolve_step(request, lane, static_cast<std::uint16_t>(i), step, links,
                              ready.steps.back()));
       widest = std::max(widest, step.receives.size() + 1);
-      receives |= !step.receives.empty();
       lends_results_ |= request.op && ready.steps.back().combines && !step.store.empty() &&
                         step.lend != Lend::never;
     }
   }
   sources_.resize(widest);
   find_fillers();
-  // Who combines what it gets reads it out of a slot as well, and who only sends may as well copy.
-  sender_copies_ = reduces(problem_.kind) || !receives;
-  feeds_ = reduces(problem_.kind) && !receives && problem_.size == 2;
-  only_sends_ = !receives;
   measure();
   if (request.count_check) {
     auto check = CountCheck::make(*request.count_check, problem_.size, links);
@@ -108,6 +93,7 @@ Status Plan::resolve_step(const PlanRequest& request, const Lane& lane, std::uin
         links.receiver(receive.peer, static_cast<std::uint16_t>(request.first_lane + receive.lane));
     if (!link) return tl::unexpected(link.error());
     ready.receives.push_back(*link);
+    if (std::ranges::find(incoming_, *link) == incoming_.end()) incoming_.push_back(*link);
     ready.from.push_back(receive.peer);
     if (receive.peer < rank_) ready.local_position++;
   }
@@ -161,22 +147,21 @@ void Plan::measure() {
     bytes_of[buffer == Buffer::output] = has(problem_, rank_, buffer) ? whole * elem_bytes_ : 0;
   }
   const auto [input, output] = bytes_of;
-  streams_ = input + output > cached_bytes_;
-  usual_copier_ = feeds_ && input > kNearBytes               ? Copier::sender_always
-                  : sender_copies_ || input >= cached_bytes_ ? Copier::sender
-                                                             : Copier::receiver;
-  shares_copying_ = only_sends_ && problem_.size == 2 && !oversubscribed_ &&
-                    output > cached_bytes_ && output / kTimesTheCache < cached_bytes_;
-  copier_choice_ = CopierChoice(usual_copier_, usual_copier_ == Copier::receiver ? Copier::sender
-                                               : lends_results_ ? Copier::sender_aside
-                                                                : Copier::sender_always);
   std::uint64_t longest = 0;
   for (const auto* extents : {&inputs_, &outputs_})
     for (const auto& extent : *extents) longest = std::max(longest, extent.elems);
-  // Who only sends through slots is done when they are full, and knows not when they are read.
-  has_choice_ =
-      !only_sends_ && std::min(longest, slice_elems_) * elem_bytes_ >= CopierChoice::kLeastBytes;
-  if (has_choice_ && lends_results_ && !aside_)
+  copying_.set({.reduces = reduces(problem_.kind),
+                .sends = !outgoing_.empty(),
+                .receives = !incoming_.empty(),
+                .lends_results = lends_results_,
+                .oversubscribed = oversubscribed_,
+                .ranks = problem_.size,
+                .input_bytes = input,
+                .output_bytes = output,
+                .cached_bytes = cached_bytes_,
+                .slice_bytes = std::min(longest, slice_elems_) * elem_bytes_,
+                .call_bytes = has_private_sizes_ ? 0 : problem_.count * elem_bytes_});
+  if (copying_.may_make_aside() && !aside_)
     aside_ = std::make_unique_for_overwrite<std::byte[]>(kAsideBytes);
 }
 
@@ -212,8 +197,12 @@ void Plan::start(const PlanRun& run) {
   const bool brief = can_be_short_ && run.input.segments.empty() && run.output.segments.empty();
   mode_ = brief ? Mode::brief : Mode::interpreted;
   bytes_at_once_ = kBytesAtOnce;
-  copier_ = shares_copying_ && run.in_place ? Copier::sender_always : usual_copier_;
-  if (has_choice_) choose_copier();
+  copying_.begin(outgoing_, incoming_, run.in_place, limit_ == windows_,
+                 run.output.segments.empty() ? run.output.data : nullptr);
+  if (!rows_room_ && (has_rows(run.input) || has_rows(run.output)))
+    rows_room_ = std::make_unique_for_overwrite<std::byte[]>(2 * kRowsBytes);
+  if (copying_.lends_much_at_once())
+    bytes_at_once_ = std::max(kBytesAtOnce, kLentBytesAtOnce / outgoing_.size());
   for (auto& lane : lanes_) {
     lane.window = lane.stripe;
     lane.position = 0;
@@ -224,21 +213,8 @@ void Plan::start(const PlanRun& run) {
     tell_begin();
 }
 
-void Plan::choose_copier() {
-  tried_.reset();
-  if (usual_copier_ == Copier::receiver && !lends_to_all()) return;
-  tried_ = copier_choice_.begin();
-  // A run in parts waits for its data, too.
-  if (limit_ < windows_) tried_->is_timed = false;
-  copier_ = tried_->copier;
-  if (copier_ == Copier::sender_aside && !lends_mapped_results()) copier_ = Copier::sender;
-  if (copier_ == Copier::receiver)
-    bytes_at_once_ = std::max(kBytesAtOnce, kLentBytesAtOnce / outgoing_.size());
-}
-
 void Plan::begin_with_sizes_of(const PlanRun& run) {
   settle_runs();
-  tried_.reset();
   problem_.block_counts = run.block_counts;
   problem_.output_counts = run.output_counts;
   measure();
@@ -350,7 +326,9 @@ void Plan::enter(ReadyLane& lane) {
   if (has_private_sizes_) lane.block_elems = extent_of(step).elems;
   lane.lends = step.lend == Lend::always || (step.lend == Lend::if_separate && !run_->in_place);
   lane.lends_input = lane.lends && lends_input(step);
-  if (lane.lendable(step).size() != 1 || (step.store.empty() && !step.receives.empty()))
+  const auto& lendable = lane.lendable(step);
+  if (lendable.size() != 1 || lendable[0].has_rows() ||
+      (step.store.empty() && !step.receives.empty()))
     lane.lends = lane.lends_input = false;
   lane.entered = true;
 }
@@ -397,8 +375,15 @@ void Plan::append(const BufferView& view, std::uint64_t first, std::uint64_t ele
     const auto& segment = *std::prev(next);
     auto here = elems;
     if (next != view.segments.end()) here = std::min(here, next->first - first);
-    if (here > 0)
-      pieces.push_back({segment.data + (first - segment.first) * elem_bytes_, here * elem_bytes_});
+    const auto before = first - segment.first;
+    if (segment.row_elems == 0) {
+      pieces.push_back({segment.data + before * elem_bytes_, here * elem_bytes_});
+    } else {
+      const auto row = before / segment.row_elems, column = before % segment.row_elems;
+      pieces.push_back({segment.data + (row * segment.stride_elems + column) * elem_bytes_,
+                        here * elem_bytes_, segment.row_elems * elem_bytes_,
+                        segment.stride_elems * elem_bytes_, column * elem_bytes_});
+    }
     first += here;
     elems -= here;
     if (next != view.segments.end()) ++next;
@@ -410,19 +395,6 @@ void Plan::leave(ReadyLane& lane) {
   if (++lane.position < lane.steps.size()) return;
   lane.position = 0;
   lane.window += stripes_;
-}
-
-bool Plan::lends_to_all() const {
-  return !outgoing_.empty() &&
-         std::ranges::all_of(outgoing_, [](const auto& to) { return to.first->copies_once(); });
-}
-
-bool Plan::lends_mapped_results() const {
-  // What it lends of them is at least so long.
-  const auto* const results = run_->output.segments.empty() ? run_->output.data : nullptr;
-  return results != nullptr && std::ranges::any_of(outgoing_, [&](const auto& to) {
-           return to.first->lends_mapped(results, CopierChoice::kLeastBytes);
-         });
 }
 
 bool Plan::after_holds(const ReadyLane& lane, const ReadyStep& step) const {
@@ -447,7 +419,8 @@ Result<bool> Plan::can_run(ReadyLane& lane) {
     return false;
   }
   // Not earlier: until then the place may still be in use.
-  if (step.receives.size() == 1 && !step.combines && step.local.empty() && lane.store.size() == 1)
+  if (step.receives.size() == 1 && !step.combines && step.local.empty() && lane.store.size() == 1 &&
+      !lane.store[0].has_rows())
     offer(lane, step);
   bool ready = true;
   // All are looked at, also when the first is missing, so that all of them move.

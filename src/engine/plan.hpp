@@ -18,15 +18,16 @@
 #include "core/result.hpp"
 #include "core/signature.hpp"
 #include "engine/buffer_view.hpp"
+#include "engine/copy_policy.hpp"
 #include "engine/custom_fold.hpp"
 #include "engine/describe.hpp"
 #include "engine/links.hpp"
+#include "engine/memory_range.hpp"
 #include "engine/traffic.hpp"
 #include "engine/windows.hpp"
 #include "kernels/combine.hpp"
 #include "schedule/schedule.hpp"
 #include "schedule/step_record.hpp"
-#include "transport/copier_choice.hpp"
 
 namespace ccoll {
 
@@ -203,11 +204,6 @@ class Plan {
     SendLink* to = nullptr;       ///< of one that gives
     ReceiveLink* from = nullptr;  ///< of one that takes
   };
-  /// A stretch of memory of the present window.
-  struct MemoryRange {
-    std::byte* data;
-    std::size_t bytes;
-  };
   struct ReadyLane {
     static constexpr std::uint32_t kNothing = UINT32_MAX;
     static constexpr std::uint32_t kStep = UINT32_MAX - 1;
@@ -237,6 +233,8 @@ class Plan {
 
   /// Of what is made aside: it stays in a core's own cache until it is copied.
   static constexpr std::size_t kAsideBytes = 64 << 10;
+  /// The same for rows.
+  static constexpr std::size_t kRowsBytes = 32 << 10;
 
   Plan();
   Status resolve(const PlanRequest& request, LinkTable& links);
@@ -246,10 +244,6 @@ class Plan {
   }
   /// Which steps have fills_block.
   void find_fillers();
-  /// Whether every peer copies what this rank sends where it lies, as far as the links know.
-  bool lends_to_all() const;
-  /// Whether some peer reads results where they lie.
-  bool lends_mapped_results() const;
   /// The blocks' extents and the number of windows.
   void measure();
   Status resolve_step(const PlanRequest& request, const Lane& lane, std::uint16_t number,
@@ -260,11 +254,9 @@ class Plan {
   Polled poll_any();
   /// What else a run begins with, whose blocks have other sizes than the last one's.
   void begin_with_sizes_of(const PlanRun& run);
-  void choose_copier();
   void end_run() {
     runs_++;
-    if (tried_) [[unlikely]]
-      copier_choice_.end(*tried_);
+    copying_.end();
   }
   Result<bool> advance_lane(ReadyLane& lane);
   /// Resolves the present step's memory for the present window.
@@ -325,12 +317,15 @@ class Plan {
   void send(const ReadyStep& step, const SliceHeader& header, const std::byte* lent,
             std::byte* shared);
   void combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot);
+  /// So many of sources_, a piece of the step's data, to contiguous memory.
+  void combine_piece(const ReadyLane& lane, const ReadyStep& step, std::size_t sources,
+                     std::byte* out, std::size_t bytes, bool streams);
   /// So many of sources_, a piece of the step's data, to where it is lent from, as
   /// Copier::sender_aside has it.
   void combine_aside(const ReadyStep& step, std::size_t sources, std::byte* out, std::size_t bytes);
   /// Whether the present step stores what the caches cannot keep, and nobody reads from there soon.
   bool streams(const ReadyLane& lane, const ReadyStep& step) const {
-    return streams_ && !step.store.empty() && (step.sends.empty() || lane.lends_input);
+    return copying_.streams() && !step.store.empty() && (step.sends.empty() || lane.lends_input);
   }
   /// Moves the check of counts on, if there is one.
   Result<bool> advance_check();
@@ -394,19 +389,17 @@ class Plan {
   bool can_be_short_ = false;
   bool has_private_sizes_ = false;
   bool tells_empty_blocks_ = false;
-  bool sender_copies_ = false;  ///< whatever the sizes are
-  bool feeds_ = false;          ///< it only sends, to one rank that has all the combining to do
-  bool only_sends_ = false;
-  bool shares_copying_ = false;  ///< with the one rank it sends to, where it is in place
-  bool lends_results_ = false;   ///< of combining
+  bool lends_results_ = false;                        ///< of combining
   std::vector<std::pair<SendLink*, Rank>> outgoing_;  ///< every link the program sends on, once
+  std::vector<ReceiveLink*> incoming_;                ///< and receives on
   std::vector<const std::byte*> sources_;             ///< room for the widest step
   std::unique_ptr<std::byte[]> aside_;                ///< room for Copier::sender_aside
+  std::unique_ptr<std::byte[]> rows_room_;            ///< twice kRowsBytes, once a run has rows
 
   std::unique_ptr<CountCheck> count_check_;
   std::unique_ptr<StepObserver> observer_;
-  std::uint64_t runs_ = 0;      ///< that are over, with blocks of the present sizes
-  CopierChoice copier_choice_;  ///< among them
+  std::uint64_t runs_ = 0;  ///< that are over, with blocks of the present sizes
+  CopyPolicy copying_;
 
   // The present run:
   const PlanRun* run_ = nullptr;
@@ -421,11 +414,6 @@ class Plan {
   std::uint64_t limit_ = 0;     ///< of the windows that may be run yet
   std::vector<Extent> inputs_;  ///< by block; scratch is measured like the input
   std::vector<Extent> outputs_;
-  bool streams_ = false;  ///< the buffers are larger than what the caches keep
-  Copier usual_copier_ = Copier::receiver;
-  bool has_choice_ = false;  ///< of copiers
-  std::optional<CopierChoice::Transfer> tried_;
-  Copier copier_ = Copier::receiver;
   std::size_t bytes_at_once_ = 0;      ///< of one lane in one round
   std::optional<MadeCall> different_;  ///< of check()
 };

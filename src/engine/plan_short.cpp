@@ -199,7 +199,8 @@ Plan::Polled Plan::run_short(ReadyLane& lane) {
       return failed(taken_back(step, gone).value());
     std::byte* out = stored;
     if (out == nullptr && !lends) out = shared != nullptr ? shared : step.sends[0]->room(bytes);
-    if (out != nullptr && step.combines && lends && copier_ == Copier::sender_aside && aside_)
+    if (out != nullptr && step.combines && lends && copying_.copier() == Copier::sender_aside &&
+        aside_)
       combine_aside(step, sources, out, bytes);
     else if (out != nullptr && step.combines)
       combine_(sources_.data(), sources, out, made.elems, step.divisor);

@@ -24,7 +24,8 @@ void copy(std::byte* to, const std::byte* from, std::size_t bytes, bool streams)
 std::byte* Plan::shared_room(const ReadyStep& step, const std::byte* lent,
                              std::size_t bytes) const {
   if (step.sends.size() < 2) return nullptr;
-  return step.sends[0]->shared_room(copier_ == Copier::sender_always ? nullptr : lent, bytes);
+  return step.sends[0]->shared_room(copying_.copier() == Copier::sender_always ? nullptr : lent,
+                                    bytes);
 }
 
 Status Plan::run_step(ReadyLane& lane) {
@@ -63,7 +64,7 @@ void Plan::send(const ReadyStep& step, const SliceHeader& header, const std::byt
   for (auto* link : step.sends) {
     if (shared != nullptr && link->push_shared(header, shared)) continue;
     if (lent != nullptr) {
-      link->lend(header, lent, copier_);
+      link->lend(header, lent, copying_.copier());
       continue;
     }
     if (shared != nullptr) std::memcpy(link->room(header.bytes), shared, header.bytes);
@@ -87,7 +88,7 @@ void Plan::produce(ReadyLane& lane, const ReadyStep& step, std::byte* shared) {
     if (room == slot) return;
     if (slot != nullptr) return void(std::memcpy(room, slot, lane.bytes));
     for (const auto& piece : lane.store) {
-      std::memcpy(room, piece.data, piece.bytes);
+      gather(piece, 0, piece.bytes, room);
       room += piece.bytes;
     }
   };
@@ -97,33 +98,54 @@ void Plan::produce(ReadyLane& lane, const ReadyStep& step, std::byte* shared) {
 
 void Plan::combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot) {
   // The result, the own data and each received slice are the same bytes laid out differently: walk
-  // them together, piece by piece.
+  // them together, piece by piece. Rows pass through contiguous memory that stays in the cache.
   std::size_t local = 0, local_at = 0, store = 0, store_at = 0;
   for (std::size_t at = 0; at < lane.bytes;) {
+    const auto* const own = step.local.empty() ? nullptr : &lane.local[local];
+    const auto* const result = slot != nullptr ? nullptr : &lane.store[store];
+    const bool is_from_rows = own != nullptr && own->has_rows();
+    const bool is_to_rows = result != nullptr && result->has_rows();
     std::size_t bytes = lane.bytes - at;
-    if (!step.local.empty()) bytes = std::min(bytes, lane.local[local].bytes - local_at);
-    if (slot == nullptr) bytes = std::min(bytes, lane.store[store].bytes - store_at);
+    if (own != nullptr) bytes = std::min(bytes, own->bytes - local_at);
+    if (result != nullptr) bytes = std::min(bytes, result->bytes - store_at);
+    if (is_from_rows || is_to_rows) bytes = std::min(bytes, kRowsBytes);
+    std::byte* const place = slot != nullptr ? slot + at : result->data + store_at;
+    const bool is_copy = !step.combines;
+    // A copy from rows needs no room between.
+    std::byte* const own_room = is_copy && !is_to_rows ? place : rows_room_.get();
     std::size_t count = 0;
     for (std::size_t i = 0; i <= step.receives.size(); i++) {
-      if (!step.local.empty() && i == step.local_position)
-        sources_[count++] = lane.local[local].data + local_at;
+      if (own != nullptr && i == step.local_position) {
+        if (is_from_rows) gather(*own, local_at, bytes, own_room);
+        sources_[count++] = is_from_rows ? own_room : own->data + local_at;
+      }
       if (i < step.receives.size()) sources_[count++] = step.receives[i]->front()->data + at;
     }
-    std::byte* out = slot != nullptr ? slot + at : lane.store[store].data + store_at;
-    if (step.combines && custom_fold_)
-      (*custom_fold_)(*run_->custom, run_->custom_for, sources_.data(), count, out,
-                      bytes / elem_bytes_);
-    else if (step.combines && lane.lends && copier_ == Copier::sender_aside && aside_)
-      combine_aside(step, count, out, bytes);
-    else if (step.combines)
-      combine_(sources_.data(), count, out, bytes / elem_bytes_, step.divisor);
-    else
-      copy(out, sources_[0], bytes, slot == nullptr && streams(lane, step));
+    if (is_to_rows && is_copy) {
+      scatter(sources_[0], bytes, *result, store_at);
+    } else if (is_to_rows) {
+      combine_piece(lane, step, count, rows_room_.get() + kRowsBytes, bytes, false);
+      scatter(rows_room_.get() + kRowsBytes, bytes, *result, store_at);
+    } else {
+      combine_piece(lane, step, count, place, bytes, slot == nullptr && streams(lane, step));
+    }
     at += bytes;
-    if (!step.local.empty() && (local_at += bytes) == lane.local[local].bytes)
-      local++, local_at = 0;
-    if (slot == nullptr && (store_at += bytes) == lane.store[store].bytes) store++, store_at = 0;
+    if (own != nullptr && (local_at += bytes) == own->bytes) local++, local_at = 0;
+    if (result != nullptr && (store_at += bytes) == result->bytes) store++, store_at = 0;
   }
+}
+
+void Plan::combine_piece(const ReadyLane& lane, const ReadyStep& step, std::size_t sources,
+                         std::byte* out, std::size_t bytes, bool streams) {
+  if (step.combines && custom_fold_)
+    (*custom_fold_)(*run_->custom, run_->custom_for, sources_.data(), sources, out,
+                    bytes / elem_bytes_);
+  else if (step.combines && lane.lends && copying_.copier() == Copier::sender_aside && aside_)
+    combine_aside(step, sources, out, bytes);
+  else if (step.combines)
+    combine_(sources_.data(), sources, out, bytes / elem_bytes_, step.divisor);
+  else
+    copy(out, sources_[0], bytes, streams);
 }
 
 void Plan::combine_aside(const ReadyStep& step, std::size_t sources, std::byte* out,

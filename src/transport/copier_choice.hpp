@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Who copies what a rank lends again and again (Copier), where the receiver can read it where it
-/// lies. From the sender's process the kernel reads it page by page; through memory of the link it
-/// is copied twice, and lines go from core to core; from memory that both have mapped it comes
-/// without a copy, but not as near as the link's; and where the sender's results lie that were read
-/// so, it is slow to store the next ones. Which takes less depends on the processor, the
-/// size of the pages, and how far the cores lie from each other, which on a virtual machine changes
-/// while it runs: a factor of up to four, either way. So two ways are tried.
+/// Finds by trial which of two ways to copy lent data takes less time (Copier). The kernel reads
+/// them page by page from the sender's process. Through memory of the link they are copied twice,
+/// and lines go from core to core. Memory that both have mapped needs no copy, but is not as near
+/// as the link's; and a sender is slow to store its next results where the last ones were read.
+/// Which way is better depends on the processor, the size of the pages, and the distance of the
+/// cores, which changes while a virtual machine runs: by a factor of up to four, either way.
 ///
-/// Of kPeriod transfers the first few go one way and the next few the other, whichever is known to
-/// be better, and the others the better way. All ranks of a collective count its calls about alike,
-/// and so do both ranks of an exchange: they mostly try the same way at a time, and what they
-/// compare is that way and not a mixture of both. Nothing depends on it, nor on their coming to the
-/// same result. What has other sizes each time goes the usual way.
+/// A period of transfers begins with a few by either way, whichever is known to be better; the rest
+/// goes the better way. Periods grow, so that a wrong decision of the beginning does not last. All
+/// ranks of a collective count its calls about alike, and so do both ranks of an exchange. So they
+/// mostly try the same way at a time, and compare the ways and not mixtures of both. No rank relies
+/// on that, nor on the others coming to the same result. Transfers of ever other sizes go the usual
+/// way.
 
 #include <algorithm>
 #include <array>
@@ -25,13 +25,18 @@
 
 namespace ccoll {
 
-/// Of one kind of transfers that take about equally long. Not thread-safe.
+/// For one kind of transfers, which take about equally long. Not thread-safe.
 class CopierChoice {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit CopierChoice(Copier usual = Copier::receiver, Copier other = Copier::sender)
-      : ways_{usual, other} {}
+  /// By what a way is judged. Where a sender may run ahead of its receiver, the receiver's shortest
+  /// transfer is one whose data lay in slots already; the mean shows what the sender takes, too.
+  enum class Judged : std::uint8_t { by_least, by_mean };
+
+  explicit CopierChoice(Copier usual = Copier::receiver, Copier other = Copier::sender,
+                        Judged judged = Judged::by_least)
+      : ways_{usual, other}, judged_(judged) {}
 
   struct Transfer {
     Copier copier = Copier::receiver;
@@ -39,54 +44,90 @@ class CopierChoice {
     bool is_timed = false;
   };
 
-  /// Of the next transfer. Not to be ended if it fails.
+  /// The way of the next transfer. If that fails, it is not to be ended.
   Transfer begin() {
     const int number = next_;
-    next_ = number + 1 < kPeriod ? number + 1 : 0;
-    if (number >= 2 * kTries) [[likely]] {
-      if (number == 2 * kTries) decide();
-      return {ways_[better_]};
+    next_ = number + 1 < period_ ? number + 1 : 0;
+    if (number >= 2 * tries_) [[likely]] {
+      if (number == 2 * tries_) decide();
+      const Transfer transfer{ways_[better_]};
+      if (next_ == 0) begin_period();
+      return transfer;
     }
-    const bool is_usual = number < kTries;
+    const bool is_usual = number < tries_;
     const auto copier = ways_[is_usual ? 0 : 1];
-    if (number < (is_usual ? kTries : 2 * kTries) - kTimed) return {copier};
+    const int timed = judged_ == Judged::by_least ? kTimed : kTimedForMean;
+    if (number < (is_usual ? tries_ : 2 * tries_) - timed) return {copier};
     return {copier, Clock::now(), true};
   }
+
+  /// Whether the other way has been found to be better.
+  bool prefers_other() const { return better_ == 1; }
+  /// The same, as found elsewhere.
+  void prefer_other(bool prefers) { better_ = prefers ? 1 : 0; }
 
   void end(const Transfer& transfer) {
     if (transfer.is_timed) [[unlikely]]
       end(transfer, Clock::now() - transfer.begun);
   }
-  /// Of one that is timed: it took so long.
+  /// Ends one that is timed, and took so long.
   void end(const Transfer& transfer, Clock::duration took) {
-    auto& least = least_[transfer.copier == ways_[1]];
-    least = std::min(least, took);
+    auto& times = times_[transfer.copier == ways_[1] ? 1 : 0];
+    times.least = std::min(times.least, took);
+    times.most = std::max(times.most, took);
+    times.sum += took;
+    times.count++;
   }
 
   /// The sender copies shorter slices in any case (shm/link.cpp).
   static constexpr std::size_t kLeastBytes = 16 << 10;
+  static constexpr int kFirstPeriod = 64;
   static constexpr int kPeriod = 1024;
   static constexpr int kTries = 6;
   /// The last ones: those before find lines where the other way has left them. In whose caches they
-  /// are makes half of what either takes.
+  /// are makes half of the time of either.
   static constexpr int kTimed = 3;
-  /// Of the usual way, the first time: what is lent so often gets pages that are read faster
+  static constexpr int kTimedForMean = kTries - 1;
+  /// The first period has more tries: memory that is lent so often gets pages that are read faster
   /// (shm/huge_pages.hpp).
   static constexpr int kFirstTries = 12;
 
  private:
+  static constexpr auto kUnknown = Clock::duration::max();
+
+  struct Times {
+    Clock::duration least = kUnknown;
+    Clock::duration most{0};
+    Clock::duration sum{0};
+    int count = 0;
+
+    /// The mean is one without the longest, in which other work may have come between.
+    Clock::duration judged(Judged by) const {
+      if (by == Judged::by_least) return least;
+      return count < 2 ? kUnknown : (sum - most) / (count - 1);
+    }
+  };
+
   void decide() {
-    const auto least = std::exchange(least_, {kUnknown, kUnknown});
+    const auto times = std::exchange(times_, {});
+    const std::array took{times[0].judged(judged_), times[1].judged(judged_)};
     const auto other = 1 - better_;
-    if (least[0] == kUnknown || least[1] == kUnknown) return;
+    if (took[0] == kUnknown || took[1] == kUnknown) return;
     // One that is hardly better may be worse.
-    if (least[other] < least[better_] * 9 / 10) better_ = other;
+    if (took[other] < took[better_] * 9 / 10) better_ = other;
   }
 
-  static constexpr auto kUnknown = Clock::duration::max();
-  int next_ = kTries - kFirstTries;
+  void begin_period() {
+    period_ = std::min(2 * period_, kPeriod);
+    tries_ = kTries;
+  }
+
+  int next_ = 0;  ///< transfer of the present period
+  int period_ = kFirstPeriod;
+  int tries_ = kFirstTries;  ///< in it, by either way
   std::array<Copier, 2> ways_;
-  std::array<Clock::duration, 2> least_{kUnknown, kUnknown};  ///< by way
+  Judged judged_ = Judged::by_least;
+  std::array<Times, 2> times_;  ///< by way
   std::size_t better_ = 0;
 };
 

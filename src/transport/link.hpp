@@ -66,6 +66,11 @@ inline constexpr std::size_t kLinkSlots = 4;
 /// to lines that the receiver has read before waits for each of them, unless it copies them whole.
 enum class Copier : std::uint8_t { receiver, sender, sender_always, sender_aside };
 
+/// A kind of slices, by which a receiver tells whether it would rather read them where they lie.
+/// Below kLoanClasses; the caller gives the numbers their meaning.
+using LoanClass = std::uint32_t;
+inline constexpr LoanClass kLoanClasses = 32;
+
 /// Memory that is not the host's to read and write, such as a GPU's, as its maker exports it.
 struct ExportedMemory {
   std::byte* data = nullptr;
@@ -105,6 +110,8 @@ class SendLink {
   }
   /// Whether a slice that is lent is copied only once, to where it belongs.
   virtual bool copies_once() const { return false; }
+  /// Whether the receiver has said that it would rather read slices of this class where they lie.
+  virtual bool prefers_loans(LoanClass /*loans*/) const { return false; }
   /// Whether a slice from there that is lent is read where it lies, through memory that the peer
   /// has mapped.
   virtual bool lends_mapped(const std::byte* /*data*/, std::size_t /*bytes*/) { return false; }
@@ -204,6 +211,8 @@ class ReceiveLink {
   /// not the CPU's to copy there.
   virtual void announce_direct(std::byte* /*data*/, std::size_t /*bytes*/,
                                std::shared_ptr<const DirectMemory> /*memory*/) {}
+  /// Tells the sender whether slices of this class are rather to be lent (prefers_loans). A hint.
+  virtual void prefer_loans(LoanClass /*loans*/, bool /*prefers*/) {}
   /// Null until the front slice is whole (or the link has failed). Moves bytes.
   virtual const View* front() = 0;
   /// Whether front() would give a slice, as far as it has come; moves nothing.

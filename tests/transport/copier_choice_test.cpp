@@ -12,7 +12,6 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr int kTries = CopierChoice::kTries;
-constexpr int kFirstPeriod = CopierChoice::kPeriod + CopierChoice::kFirstTries - kTries;
 
 struct Machine {
   nanoseconds usual, other;  ///< that the one way and the other take at least
@@ -47,20 +46,22 @@ TEST_CASE("copier choice: what takes less is found, and found anew on a machine 
     const auto usual = random() % 2 == 0 ? Copier::receiver : Copier::sender;
     CopierChoice choice(usual, random() % 2 == 0 ? Copier::sender_always : Copier::sender_aside);
     bool is_other = false;
-    for (int period = 0; period < 6; period++) {
+    int transfers = CopierChoice::kFirstPeriod, tries = CopierChoice::kFirstTries;
+    for (int period = 0; period < 8; period++) {
       const nanoseconds fast(1'000 + random() % 1'000'000);
       const nanoseconds slow = fast * (112 + random() % 300) / 100;
       is_other = random() % 2 == 0;
       const Machine machine = is_other ? Machine{slow, fast} : Machine{fast, slow};
-      const int transfers = period == 0 ? kFirstPeriod : CopierChoice::kPeriod;
-      const int tries = kTries - CopierChoice::kTimed;
       const int others = went_other_way(choice, usual, transfers, machine, random);
-      CHECK(others == tries + (is_other ? CopierChoice::kPeriod - 2 * kTries : 0));
+      CHECK(others == tries - CopierChoice::kTimed + (is_other ? transfers - 2 * tries : 0));
+      CHECK(choice.prefers_other() == is_other);
+      transfers = std::min(2 * transfers, CopierChoice::kPeriod);
+      tries = kTries;
     }
-    // Of two that are about alike it stays with the last one.
+    // If both are about alike it stays with the last one.
     const nanoseconds alike(1'000 + random() % 1'000'000);
     const Machine machine{alike, alike * (92 + random() % 17) / 100};
-    const int others = went_other_way(choice, usual, CopierChoice::kPeriod, machine, random);
+    const int others = went_other_way(choice, usual, transfers, machine, random);
     CHECK((others > kTries) == is_other);
   }
 }
@@ -69,7 +70,8 @@ TEST_CASE("copier choice: who counts alike tries alike, whatever each has found"
   std::mt19937_64 random(Catch::rngSeed());
   CopierChoice one, other;
   int tries = 0;
-  for (int i = 0; i < 5 * CopierChoice::kPeriod; i++) {
+  // Periods of 64, 128, 256, 512, 1024 and 1024.
+  for (int i = 0; i < 2 * CopierChoice::kPeriod - 64 + CopierChoice::kPeriod; i++) {
     const auto a = one.begin(), b = other.begin();
     REQUIRE(a.is_timed == b.is_timed);
     if (!a.is_timed) continue;
@@ -78,7 +80,7 @@ TEST_CASE("copier choice: who counts alike tries alike, whatever each has found"
     one.end(a, nanoseconds(1 + random() % 1000));
     if (random() % 2 == 0) other.end(b, nanoseconds(1 + random() % 1000));
   }
-  CHECK(tries == 5 * 2 * CopierChoice::kTimed);
+  CHECK(tries == 6 * 2 * CopierChoice::kTimed);
 }
 
 }  // namespace ccoll

@@ -71,6 +71,9 @@ class ShmSendLink final : public SendLink {
   std::size_t most_bytes() const override { return kSlotBytes; }
   std::size_t good_bytes(std::uint64_t whole, Copier copier) const override;
   bool copies_once() const override { return !instead_ && is_fetched(); }
+  bool prefers_loans(LoanClass loans) const override {
+    return !instead_ && writer_.prefers_loans(loans);
+  }
   bool lends_mapped(const std::byte* data, std::size_t bytes) override;
   bool has_room() override;
   std::byte* room(std::size_t bytes) override;
@@ -130,6 +133,9 @@ class ShmReceiveLink final : public ReceiveLink {
   const SliceHeader* peek() override;
   void offer(std::byte* data, std::size_t bytes) override;
   void offer_beyond(std::size_t bytes) override { offered_beyond_ = bytes; }
+  void prefer_loans(LoanClass loans, bool prefers) override {
+    if (reader_) reader_->prefer_loans(loans, prefers);
+  }
   const View* front() override;
   bool whole() const override;
   bool connected() const override;

@@ -30,7 +30,8 @@
 /// All but one are seq_cst: stamp, popped and refused because they are also the news, and the looks
 /// for news, of the sleeping protocol (transport/sleep_word.hpp); release and acquire would do
 /// otherwise. revoked and reading because each end stores one and then looks at the other. fetches
-/// is relaxed: it publishes nothing, and who sees it late makes a copy more. There are no fences.
+/// and prefers_loans are relaxed: they publish nothing, and a writer that sees them late makes a
+/// copy more. There are no fences.
 ///
 /// Templates over the atomic type, so that tests/transport/shm/ring_explorer_test.cpp can go
 /// through all that a C++ machine may do, which this one never shows.
@@ -122,6 +123,7 @@ struct BasicRing {
   alignas(64) Atomic<std::uint32_t> reading;
   alignas(64) Atomic<std::uint32_t> revoked;  // written by the writer: nothing is lent any more
   Atomic<std::uint32_t> fetches;  // written by the reader: it reads also what it has not mapped
+  Atomic<std::uint32_t> prefers_loans;  // written by the reader: a bit for each LoanClass
   Atomic<std::uint64_t> refused;  // written by the reader: the stamp of a slice it cannot read so
   Atomic<std::uint32_t> writer_gone;
   Atomic<std::uint32_t> reader_gone;
@@ -219,6 +221,9 @@ class BasicRingWriter {
   }
   /// The same in other memory of this process, of a reader that fetches from there.
   bool is_fetched() const { return ring_->fetches.load(std::memory_order_relaxed) != 0; }
+  bool prefers_loans(LoanClass loans) const {
+    return (ring_->prefers_loans.load(std::memory_order_relaxed) >> loans % kLoanClasses & 1) != 0;
+  }
   void lend_unmapped(const SliceHeader& header, const std::byte* data) {
     const auto line = pushed_ % Ring::kLines;
     lend(header, {Ring::kUnmapped, 0, reinterpret_cast<std::uintptr_t>(data)});
@@ -355,6 +360,12 @@ class BasicRingReader {
     return ring_->slot(place.slot % Ring::kLines);
   }
   void fetch() { ring_->fetches.store(1, std::memory_order_relaxed); }
+  void prefer_loans(LoanClass loans, bool prefers) {
+    const std::uint32_t bit = 1U << loans % kLoanClasses;
+    auto all = ring_->prefers_loans.load(std::memory_order_relaxed);
+    all = prefers ? all | bit : all & ~bit;
+    ring_->prefers_loans.store(all, std::memory_order_relaxed);
+  }
   /// The front slice lies where it cannot be read, and nothing more is to be lent from such places.
   /// Its line is not to be looked at until it is_remade().
   void refuse() {

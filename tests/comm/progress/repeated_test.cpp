@@ -17,9 +17,11 @@ using testing::expect;
 
 namespace {
 
-/// A period and a little, so that either way is tried twice, and one is kept for a while; or tried
-/// once.
-const int kCalls = testing::by_effort(64, CopierChoice::kPeriod + 32, CopierChoice::kPeriod + 32);
+/// Two periods and a little, so that either way is tried twice, and one is kept for a while; or
+/// tried once.
+const int kCalls =
+    testing::by_effort(CopierChoice::kFirstPeriod, 3 * CopierChoice::kFirstPeriod + 32,
+                       3 * CopierChoice::kFirstPeriod + 32);
 /// Of a block: more than what its sender copies in any case.
 constexpr std::size_t kElems = CopierChoice::kLeastBytes / sizeof(std::uint32_t) + 7;
 
@@ -67,6 +69,15 @@ TEST_CASE("repeated: every call brings what was there when it was made", "[comm]
       std::ranges::fill(sent, mark(call, me, next));
       world.send_recv(sent, next, got, last);
       expect(holds(got, mark(call, last, me)), "send_recv");
+
+      // Ordinary memory, of a rank that may be ahead of those that read it.
+      const int root = size - 1;
+      if (me == root) std::ranges::fill(sent, mark(call, root, 1));
+      world.broadcast(sent, root);
+      expect(holds(sent, mark(call, root, 1)), "broadcast");
+      world.reduce(sent, got, ReduceOp::sum, root);
+      if (me == root)
+        expect(holds(got, static_cast<std::uint32_t>(size) * mark(call, root, 1)), "reduce");
     }
   });
 }

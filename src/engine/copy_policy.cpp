@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/copy_policy.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <string_view>
+
+namespace ccoll {
+namespace {
+
+using Trial = CopyRules::Trial;
+
+/// A core's own caches hold so much of one rank's data. A rank that combines them reads them there
+/// as fast as out of slots.
+constexpr std::uint64_t kNearBytes = 1 << 20;
+
+/// Two ranks whose data are one to three times their share of the cache are fastest if both copy,
+/// through slots: otherwise the reader alone has to read and to write. With longer data only the
+/// traffic between memory and cache counts.
+constexpr std::uint64_t kTimesTheCache = 3;
+
+/// Calls of about one size share a class: powers of two from 16 KiB to 512 MiB, twice.
+LoanClass loan_class(bool reduces, std::uint64_t bytes) {
+  constexpr LoanClass kSizes = kLoanClasses / 2;
+  const auto size = std::bit_width(bytes / CopierChoice::kLeastBytes);
+  return (reduces ? kSizes : 0) + std::clamp<LoanClass>(static_cast<LoanClass>(size), 1, kSizes) -
+         1;
+}
+
+Trial trial_of(const CopySituation& situation) {
+  if (situation.slice_bytes < CopierChoice::kLeastBytes) return Trial::none;
+  if (situation.sends && situation.receives) return Trial::own;
+  if (situation.ranks != 2 || situation.call_bytes == 0) return Trial::none;
+  return situation.sends ? Trial::of_the_receiver : Trial::for_the_sender;
+}
+
+std::string_view name(Copier copier) {
+  switch (copier) {
+    case Copier::receiver:
+      return "the receiver copies";
+    case Copier::sender:
+      return "the sender copies";
+    case Copier::sender_always:
+      return "the sender copies mapped memory, too";
+    case Copier::sender_aside:
+      return "results are made aside";
+  }
+  return "?";
+}
+
+std::string_view name(Trial trial) {
+  switch (trial) {
+    case Trial::none:
+      return "no trial";
+    case Trial::own:
+      return "own trial";
+    case Trial::of_the_receiver:
+      return "the receiver's trial";
+    case Trial::for_the_sender:
+      return "a trial for the sender";
+  }
+  return "?";
+}
+
+bool all_can_lend(CopyPolicy::Outgoing to) {
+  return !to.empty() &&
+         std::ranges::all_of(to, [](const auto& each) { return each.first->copies_once(); });
+}
+
+}  // namespace
+
+CopyRules copy_rules(const CopySituation& situation) {
+  const auto input = situation.input_bytes, output = situation.output_bytes;
+  const auto cached = situation.cached_bytes;
+  const bool only_sends = situation.sends && !situation.receives;
+  const bool is_pair = situation.ranks == 2;
+  // The one receiver of what is reduced has all the combining to do.
+  const bool feeds = only_sends && situation.reduces && is_pair;
+
+  CopyRules rules;
+  rules.streams = input + output > cached;
+  rules.trial = trial_of(situation);
+  // A rank that combines reads out of a slot as well, and a rank that only sends has time to copy.
+  if (feeds && input > kNearBytes)
+    rules.usual = Copier::sender_always;
+  else if (situation.reduces || !situation.receives || input >= cached)
+    rules.usual = Copier::sender;
+  if (rules.trial == Trial::of_the_receiver || rules.trial == Trial::for_the_sender) {
+    // The receiver knows the two ways by the same names.
+    if (rules.trial == Trial::for_the_sender) rules.usual = Copier::sender;
+    rules.other = Copier::receiver;
+    rules.loans = loan_class(situation.reduces, situation.call_bytes);
+  } else if (rules.usual != Copier::receiver) {
+    rules.other = situation.lends_results ? Copier::sender_aside : Copier::sender_always;
+  }
+  rules.in_place = rules.usual;
+  if (only_sends && is_pair && !situation.oversubscribed && output > cached &&
+      output / kTimesTheCache < cached) {
+    rules.in_place = Copier::sender_always;
+    rules.trial = Trial::none;
+  }
+  return rules;
+}
+
+std::string describe(const CopyRules& rules) {
+  if (rules.trial == Trial::none)
+    return fmt::format("{}; {}", name(rules.usual), name(rules.trial));
+  return fmt::format("{}, or {}; {}", name(rules.usual), name(rules.other), name(rules.trial));
+}
+
+void CopyPolicy::set(const CopySituation& situation) {
+  rules_ = copy_rules(situation);
+  choice_ =
+      CopierChoice(rules_.usual, rules_.other,
+                   rules_.trial == Trial::for_the_sender || rules_.trial == Trial::of_the_receiver
+                       ? CopierChoice::Judged::by_mean
+                       : CopierChoice::Judged::by_least);
+  tried_.reset();
+}
+
+void CopyPolicy::try_ways(Outgoing to, Incoming from, bool is_whole, const std::byte* results) {
+  tried_.reset();
+  if (rules_.trial == Trial::for_the_sender) {
+    if (choice_.prefers_other() != has_told_) {
+      has_told_ = !has_told_;
+      for (auto* const link : from) link->prefer_loans(rules_.loans, has_told_);
+    }
+  } else if ((rules_.usual == Copier::receiver || rules_.other == Copier::receiver) &&
+             !all_can_lend(to)) {
+    return;
+  }
+  if (rules_.trial == Trial::of_the_receiver)
+    choice_.prefer_other(to.front().first->prefers_loans(rules_.loans));
+  tried_ = choice_.begin();
+  if (!is_whole) tried_->is_timed = false;
+  if (rules_.trial == Trial::of_the_receiver) tried_->is_timed = false;
+  copier_ = tried_->copier;
+  // Nobody reads where the results lie, so there is nothing to wait for.
+  if (copier_ == Copier::sender_aside && std::ranges::none_of(to, [&](const auto& each) {
+        return results != nullptr && each.first->lends_mapped(results, CopierChoice::kLeastBytes);
+      }))
+    copier_ = Copier::sender;
+}
+
+}  // namespace ccoll

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Decides which side copies the slices of a plan's runs, and by which way. `copy_rules` is a pure
+/// function of facts; `CopyPolicy` adds what trials of this machine have shown. Knows links only by
+/// their contract.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "schedule/problem.hpp"
+#include "transport/copier_choice.hpp"
+#include "transport/link.hpp"
+
+namespace ccoll {
+
+/// The facts about one plan, on one rank, that the rules depend on.
+struct CopySituation {
+  bool reduces = false;
+  bool sends = false;
+  bool receives = false;
+  bool lends_results = false;  ///< some of what it lends are results of combining
+  bool oversubscribed = false;
+  std::uint32_t ranks = 0;
+  std::uint64_t input_bytes = 0;  ///< of this rank's buffers
+  std::uint64_t output_bytes = 0;
+  std::uint64_t cached_bytes = 0;  ///< this rank's share of the caches
+  std::uint64_t slice_bytes = 0;   ///< the longest slice
+  std::uint64_t call_bytes = 0;    ///< the same number on all ranks; 0 where sizes are private
+};
+
+struct CopyRules {
+  /// Whose trials find the better of two ways. A rank that only sends may be done before its data
+  /// are read, so it cannot tell how long a way takes. Its only receiver times both, and tells.
+  enum class Trial : std::uint8_t { none, own, of_the_receiver, for_the_sender };
+
+  Copier usual = Copier::receiver;
+  Copier other = Copier::sender;
+  Copier in_place = Copier::receiver;  ///< without a trial, in place
+  Trial trial = Trial::none;
+  LoanClass loans = 0;   ///< of a trial in which one rank follows the other
+  bool streams = false;  ///< the buffers are larger than what the caches keep
+
+  friend bool operator==(const CopyRules&, const CopyRules&) = default;
+};
+
+CopyRules copy_rules(const CopySituation& situation);
+
+/// The rules in words: "the receiver copies, or else the sender; own trial".
+std::string describe(const CopyRules& rules);
+
+/// The rules of one plan, with its trials. Used only by the holder of the communicator's owner
+/// flag.
+class CopyPolicy {
+ public:
+  using Outgoing = std::span<const std::pair<SendLink*, Rank>>;
+  using Incoming = std::span<ReceiveLink* const>;
+
+  void set(const CopySituation& situation);
+
+  /// Begins a run. `results`: contiguous memory of the results, or null. `is_whole`: all of the
+  /// input is there from the beginning, so the run's time counts.
+  void begin(Outgoing to, Incoming from, bool in_place, bool is_whole, const std::byte* results) {
+    copier_ = in_place ? rules_.in_place : rules_.usual;
+    if (rules_.trial != CopyRules::Trial::none) try_ways(to, from, is_whole, results);
+  }
+  /// The run is over, and has not failed.
+  void end() {
+    if (tried_) [[unlikely]]
+      choice_.end(*tried_);
+  }
+
+  Copier copier() const { return copier_; }
+  bool streams() const { return rules_.streams; }
+  /// Whether some run makes results aside (Copier::sender_aside).
+  bool may_make_aside() const {
+    return rules_.trial == CopyRules::Trial::own && rules_.other == Copier::sender_aside;
+  }
+  /// Whether what this run lends is read where it lies, several slices at once.
+  bool lends_much_at_once() const {
+    return tried_ && copier_ == Copier::receiver &&
+           rules_.trial != CopyRules::Trial::for_the_sender;
+  }
+
+ private:
+  void try_ways(Outgoing to, Incoming from, bool is_whole, const std::byte* results);
+
+  CopyRules rules_;
+  CopierChoice choice_;  ///< among runs
+  Copier copier_ = Copier::receiver;
+  std::optional<CopierChoice::Transfer> tried_;
+  bool has_told_ = false;  ///< the sender, to lend
+};
+
+}  // namespace ccoll

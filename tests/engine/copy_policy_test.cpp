@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/copy_policy.hpp"
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ccoll {
+namespace {
+
+constexpr std::uint64_t kCached = 16 << 20;
+
+CopySituation situation(std::uint64_t bytes) {
+  return {.sends = true,
+          .receives = true,
+          .ranks = 2,
+          .input_bytes = bytes,
+          .output_bytes = bytes,
+          .cached_bytes = kCached,
+          .slice_bytes = std::min<std::uint64_t>(bytes, 128 << 10),
+          .call_bytes = bytes};
+}
+
+CopySituation only_sends(std::uint64_t bytes) {
+  auto made = situation(bytes);
+  made.receives = false;
+  return made;
+}
+
+CopySituation only_receives(std::uint64_t bytes) {
+  auto made = situation(bytes);
+  made.sends = false;
+  return made;
+}
+
+CopySituation of_sum(CopySituation made) {
+  made.reduces = true;
+  return made;
+}
+
+/// One link within the process, of which only the receiver's preference is real.
+struct Preference {
+  std::uint32_t loans = 0;
+};
+
+class Sender final : public SendLink {
+ public:
+  explicit Sender(Preference& preference) : preference_(preference) {}
+  bool copies_once() const override { return true; }
+  bool prefers_loans(LoanClass loans) const override {
+    return (preference_.loans >> loans & 1) != 0;
+  }
+  bool has_room() override { return true; }
+  std::byte* room(std::size_t) override { return nullptr; }
+  void push(const SliceHeader&) override {}
+  void lend(const SliceHeader&, const std::byte*, Copier) override {}
+  bool progress() override { return false; }
+  bool drained() override { return true; }
+  void revoke() override {}
+  bool connected() const override { return true; }
+  const Failure* failure() const override { return nullptr; }
+
+ private:
+  Preference& preference_;
+};
+
+class Receiver final : public ReceiveLink {
+ public:
+  explicit Receiver(Preference& preference) : preference_(preference) {}
+  void prefer_loans(LoanClass loans, bool prefers) override {
+    const std::uint32_t bit = 1U << loans;
+    preference_.loans = prefers ? preference_.loans | bit : preference_.loans & ~bit;
+  }
+  const SliceHeader* peek() override { return nullptr; }
+  void offer(std::byte*, std::size_t) override {}
+  const View* front() override { return nullptr; }
+  bool whole() const override { return false; }
+  bool connected() const override { return true; }
+  bool begin_read() override { return true; }
+  bool pop() override { return true; }
+  const Failure* failure() const override { return nullptr; }
+
+ private:
+  Preference& preference_;
+};
+
+void spin(std::chrono::microseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
+}  // namespace
+
+TEST_CASE("copy rules: the table", "[engine]") {
+  struct Row {
+    std::string name;
+    CopySituation situation;
+    std::string rules;
+  };
+  auto many = only_sends(256 << 10);
+  many.ranks = 4;
+  auto private_sizes = only_receives(256 << 10);
+  private_sizes.call_bytes = 0;
+  auto lends_results = of_sum(situation(256 << 10));
+  lends_results.lends_results = true;
+  const std::vector<Row> rows{
+      {"all_gather, short", situation(8 << 10), "the receiver copies; no trial"},
+      {"all_gather", situation(256 << 10), "the receiver copies, or the sender copies; own trial"},
+      {"all_gather, beyond the caches", situation(kCached),
+       "the sender copies, or the sender copies mapped memory, too; own trial"},
+      {"all_reduce", lends_results, "the sender copies, or results are made aside; own trial"},
+      {"broadcast, root of two", only_sends(256 << 10),
+       "the sender copies, or the receiver copies; the receiver's trial"},
+      {"broadcast, the other of two", only_receives(256 << 10),
+       "the sender copies, or the receiver copies; a trial for the sender"},
+      {"broadcast, root of four", many, "the sender copies; no trial"},
+      {"gather_v, root of two", private_sizes, "the receiver copies; no trial"},
+      {"reduce, not the root of two", of_sum(only_sends(256 << 10)),
+       "the sender copies, or the receiver copies; the receiver's trial"},
+      {"the same, beyond a core's own caches", of_sum(only_sends(2 << 20)),
+       "the sender copies mapped memory, too, or the receiver copies; the receiver's trial"},
+      {"reduce, root of two", of_sum(only_receives(256 << 10)),
+       "the sender copies, or the receiver copies; a trial for the sender"},
+      {"two copy together", only_sends(2 * kCached), "the sender copies; no trial"},
+  };
+  for (const auto& [name, situation, rules] : rows) {
+    CAPTURE(name);
+    CHECK(describe(copy_rules(situation)) == rules);
+  }
+  CHECK(copy_rules(only_sends(2 * kCached)).in_place == Copier::sender_always);
+  CHECK(copy_rules(only_sends(8 * kCached)).in_place == Copier::sender);
+  CHECK_FALSE(copy_rules(situation(kCached / 2)).streams);
+  CHECK(copy_rules(situation(kCached)).streams);
+}
+
+TEST_CASE("copy rules: two ranks of one call mean the same class of loans", "[engine]") {
+  for (std::uint64_t bytes = 16 << 10; bytes <= std::uint64_t{1} << 34; bytes *= 2) {
+    CAPTURE(bytes);
+    const auto sender = copy_rules(only_sends(bytes)), receiver = copy_rules(only_receives(bytes));
+    if (sender.trial != CopyRules::Trial::none) CHECK(sender.loans == receiver.loans);
+    CHECK(receiver.loans < kLoanClasses / 2);
+    const auto sum = copy_rules(of_sum(only_receives(bytes)));
+    CHECK(sum.loans == receiver.loans + kLoanClasses / 2);
+  }
+}
+
+TEST_CASE("copy policy: a rank that only sends goes the way that its receiver found faster",
+          "[engine]") {
+  using std::chrono::microseconds;
+  Preference preference;
+  Sender to(preference);
+  Receiver from(preference);
+  const std::array outgoing{std::pair<SendLink*, Rank>{&to, 1}};
+  const std::array<ReceiveLink*, 1> incoming{&from};
+  CopyPolicy sender, receiver;
+  sender.set(only_sends(256 << 10));
+  receiver.set(only_receives(256 << 10));
+  const auto call = [&](microseconds by_slots, microseconds by_loan) {
+    sender.begin(outgoing, {}, false, true, nullptr);
+    receiver.begin({}, incoming, false, true, nullptr);
+    spin(sender.copier() == Copier::receiver ? by_loan : by_slots);
+    sender.end();
+    receiver.end();
+    return sender.copier();
+  };
+  const auto last_of = [&](int calls, microseconds by_slots, microseconds by_loan) {
+    auto last = Copier::sender;
+    for (int i = 0; i < calls; i++) last = call(by_slots, by_loan);
+    return last;
+  };
+  // Each ends in a period, after its tries.
+  constexpr int kFirst = CopierChoice::kFirstPeriod;
+  CHECK(last_of(kFirst, microseconds(200), microseconds(10)) == Copier::receiver);
+  CHECK(last_of(2 * kFirst, microseconds(10), microseconds(200)) == Copier::sender);
+  CHECK(last_of(4 * kFirst, microseconds(200), microseconds(10)) == Copier::receiver);
+}
+
+}  // namespace ccoll

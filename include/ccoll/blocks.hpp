@@ -26,8 +26,10 @@ namespace ccoll {
 /// With a `row_length` of 0 the elements lie one after another. Otherwise they are rows of
 /// `row_length` elements each, and every row begins `stride` elements behind the row before it:
 /// the first two columns of a matrix with 5 rows of 8 are {data, 10, type, 2, 8}. `count` is then a
-/// multiple of `row_length`, and `stride` is at least `row_length`. Blocks whose rows have gaps
-/// between them are refused for now, with Error{unsupported}.
+/// multiple of `row_length`, and `stride` is at least `row_length`. What lies between the rows is
+/// neither read nor written. Every operation takes such blocks, and other ranks need not know:
+/// slices are gathered and scattered as they travel. Only in memory of a GPU, and in a communicator
+/// that has one, they are Error{unsupported}.
 struct Block {
   void* data = nullptr;
   std::size_t count = 0;
@@ -85,6 +87,10 @@ concept CountList =
 CCOLL_API std::vector<std::size_t> checked_counts(std::size_t elems,
                                                   std::vector<std::int64_t> counts);
 
+/// The columns of a matrix of `elems` elements in `rows` rows, or Error{invalid_argument}: what
+/// columns() checks.
+CCOLL_API std::size_t checked_columns(std::size_t elems, std::size_t rows);
+
 namespace detail {
 template <typename AnyBlock, typename Span, CountList C>
 std::vector<AnyBlock> cut(Span buffer, const C& counts) {
@@ -94,6 +100,21 @@ std::vector<AnyBlock> cut(Span buffer, const C& counts) {
   for (const auto count : checked_counts(buffer.size(), std::move(wide))) {
     cut.emplace_back(buffer.first(count));
     buffer = buffer.subspan(count);
+  }
+  return cut;
+}
+
+template <typename AnyBlock, typename Span, CountList C>
+std::vector<AnyBlock> cut_columns(Span matrix, std::size_t rows, const C& counts) {
+  std::vector<std::int64_t> wide;
+  for (const auto count : counts) wide.push_back(static_cast<std::int64_t>(count));
+  std::vector<AnyBlock> cut;
+  const auto stride = checked_columns(matrix.size(), rows);
+  std::size_t first = 0;
+  for (const auto count : checked_counts(stride, std::move(wide))) {
+    const auto begin = rows == 0 ? matrix : matrix.subspan(first);
+    cut.emplace_back(begin.data(), rows * count, element_type_of<Span>, count, stride);
+    first += count;
   }
   return cut;
 }
@@ -119,6 +140,21 @@ template <InputBuffer B, CountList C = std::initializer_list<std::size_t>>
 std::vector<ConstBlock> const_blocks(B&& buffer, const C& counts) {
   return detail::cut<ConstBlock>(std::span(std::ranges::data(buffer), std::ranges::size(buffer)),
                                  counts);
+}
+
+/// A matrix of `rows` rows, which lie one after another, cut into blocks of columns, `counts[r]` of
+/// them for rank r: `columns(matrix, 5, {2, 2, 4})` of 40 elements. Error{invalid_argument} if the
+/// rows cannot be equally long, or have not as many columns as the counts are together.
+template <OutputBuffer B, CountList C = std::initializer_list<std::size_t>>
+std::vector<Block> columns(B&& matrix, std::size_t rows, const C& counts) {
+  return detail::cut_columns<Block>(std::span(std::ranges::data(matrix), std::ranges::size(matrix)),
+                                    rows, counts);
+}
+/// The same to read.
+template <InputBuffer B, CountList C = std::initializer_list<std::size_t>>
+std::vector<ConstBlock> const_columns(B&& matrix, std::size_t rows, const C& counts) {
+  return detail::cut_columns<ConstBlock>(
+      std::span(std::ranges::data(matrix), std::ranges::size(matrix)), rows, counts);
 }
 
 /// A block of each buffer of a list.

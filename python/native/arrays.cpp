@@ -3,6 +3,7 @@
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <array>
 #include <cstring>
@@ -201,7 +202,9 @@ struct Held::Request {
         "128 bits, or bool, in this machine's byte order");
   }
   [[noreturn]] void not_contiguous() const {
-    wrong_value("elements that lie one after another in C order (make a contiguous copy first)");
+    wrong_value(
+        "elements that lie one after another in C order, or in rows that are equally far apart "
+        "(make a contiguous copy first)");
   }
   [[noreturn]] void read_only() const {
     wrong_value("memory that may be written, this is read-only");
@@ -226,6 +229,36 @@ Held::Held(nb::handle object, Access access, const char* call, const char* argum
       take_interface(request) || take_dlpack(request))
     return;
   request.wrong_type("an array: of numpy or torch, or anything with DLPack or the buffer protocol");
+}
+
+template <typename Extent, typename Stride>
+void Held::take_rows(const Request& request, std::size_t dimensions, Extent extent, Stride stride,
+                     std::size_t unit) {
+  for (std::size_t i = 0; i < dimensions; i++)
+    if (extent(i) == 0) return;
+  const auto elem_bytes = static_cast<std::int64_t>(size_of(type_)) * parts_;
+  const auto bytes_of = [&](std::size_t i) {
+    return static_cast<std::int64_t>(stride(i)) * static_cast<std::int64_t>(unit);
+  };
+  // From the last dimension on: those that lie one after another are a row.
+  std::int64_t row = 1, rows = 1, apart = 0;
+  for (std::size_t i = dimensions; i-- > 0;) {
+    const auto many = static_cast<std::int64_t>(extent(i));
+    if (many == 1) continue;
+    if (rows == 1 && bytes_of(i) == row * elem_bytes) {
+      row *= many;
+    } else if (rows == 1 && bytes_of(i) % elem_bytes == 0 && bytes_of(i) >= row * elem_bytes) {
+      apart = bytes_of(i) / elem_bytes;
+      rows = many;
+    } else if (rows > 1 && bytes_of(i) == rows * apart * elem_bytes) {
+      rows *= many;
+    } else {
+      request.not_contiguous();
+    }
+  }
+  if (rows == 1) return;
+  row_length_ = static_cast<std::size_t>(row * parts_);
+  stride_ = static_cast<std::size_t>(apart * parts_);
 }
 
 bool Held::take_numpy(const Request& request) {
@@ -258,11 +291,14 @@ bool Held::take_buffer(const Request& request) {
   has_view_ = true;
   try {
     const Element element = request.element(element_of_format(view_.format, view_.itemsize));
-    if (PyBuffer_IsContiguous(&view_, 'C') == 0) request.not_contiguous();
     if (view_.readonly != 0 && request.access == Access::write) request.read_only();
     data_ = view_.buf;
     type_ = element.type;
     parts_ = element.parts;
+    if (PyBuffer_IsContiguous(&view_, 'C') == 0)
+      take_rows(
+          request, static_cast<std::size_t>(view_.ndim), [&](auto i) { return view_.shape[i]; },
+          [&](auto i) { return view_.strides[i]; }, 1);
     count_ = static_cast<std::size_t>(view_.len) / size_of(type_);
     is_writable_ = view_.readonly == 0;
     learn(request.object.ptr(), view_, element);
@@ -285,13 +321,19 @@ bool Held::take_torch(const Request& request) {
     request.wrong_type("a tensor in host memory (move it there by .cpu())");
   if (nb::cast<bool>(tensor.attr("is_sparse")) || nb::cast<bool>(tensor.attr("is_quantized")))
     request.wrong_type("a dense tensor");
-  if (!nb::cast<bool>(tensor.attr("is_contiguous")())) request.not_contiguous();
   if (nb::cast<bool>(tensor.attr("is_conj")()) || nb::cast<bool>(tensor.attr("is_neg")()))
     request.wrong_value(
         "a tensor whose memory holds its values (resolve_conj() and resolve_neg() make one)");
   parts_ = number >= 100 ? 2 : 1;
   type_ = static_cast<DataType>(number % 100);
   count_ = nb::cast<std::size_t>(tensor.attr("numel")()) * parts_;
+  if (!nb::cast<bool>(tensor.attr("is_contiguous")())) {
+    const auto shape = nb::cast<std::vector<std::int64_t>>(nb::tuple(tensor.attr("shape")));
+    const auto strides = nb::cast<std::vector<std::int64_t>>(tensor.attr("stride")());
+    take_rows(
+        request, shape.size(), [&](auto i) { return shape[i]; }, [&](auto i) { return strides[i]; },
+        size_of(type_) * static_cast<std::size_t>(parts_));
+  }
   data_ = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(tensor.attr("data_ptr")()));
   is_writable_ = true;
   owner_ = tensor;
@@ -303,12 +345,18 @@ bool Held::take_interface(const Request& request) {
   const auto interface = nb::cast<nb::dict>(request.object.attr("__array_interface__"));
   const auto name = nb::cast<std::string>(nb::str(request.object.attr("dtype").attr("name")));
   const Element element = request.element(element_of_name(name));
-  if (interface.contains("strides") && !interface["strides"].is_none()) request.not_contiguous();
   const auto data = nb::cast<nb::tuple>(interface["data"]);
   if (nb::cast<bool>(data[1]) && request.access == Access::write) request.read_only();
   count_ = nb::cast<std::size_t>(request.object.attr("size"));
   data_ = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(data[0]));
   type_ = element.type;
+  if (interface.contains("strides") && !interface["strides"].is_none()) {
+    const auto shape = nb::cast<std::vector<std::int64_t>>(interface["shape"]);
+    const auto strides = nb::cast<std::vector<std::int64_t>>(interface["strides"]);
+    take_rows(
+        request, shape.size(), [&](auto i) { return shape[i]; }, [&](auto i) { return strides[i]; },
+        1);
+  }
   is_writable_ = !nb::cast<bool>(data[1]);
   owner_ = nb::borrow(request.object);
   return true;
@@ -325,15 +373,12 @@ bool Held::take_dlpack(const Request& request) {
     if (!nb::try_cast(request.object, writable, false)) request.read_only();
   }
   const Element element = request.element(element_of_dlpack(array.dtype()));
-  std::int64_t dense = 1;
-  for (std::size_t i = array.ndim(); i-- > 0;) {
-    if (array.shape(i) != 1 && array.size() != 0 && array.stride(i) != dense)
-      request.not_contiguous();
-    dense *= static_cast<std::int64_t>(array.shape(i));
-  }
   data_ = const_cast<void*>(static_cast<const void*>(array.data()));
   type_ = element.type;
   parts_ = element.parts;
+  take_rows(
+      request, array.ndim(), [&](auto i) { return array.shape(i); },
+      [&](auto i) { return array.stride(i); }, size_of(type_) * static_cast<std::size_t>(parts_));
   count_ = array.size() * static_cast<std::size_t>(parts_);
   exported_ = std::make_shared<nb::ndarray<nb::ro>>(array);
   return true;
@@ -355,6 +400,8 @@ Held::Held(Held&& other) noexcept
       is_writable_(other.is_writable_),
       data_(other.data_),
       count_(other.count_),
+      row_length_(other.row_length_),
+      stride_(other.stride_),
       type_(other.type_),
       parts_(other.parts_) {}
 
@@ -369,6 +416,8 @@ Held& Held::operator=(Held&& other) noexcept {
   is_writable_ = other.is_writable_;
   data_ = other.data_;
   count_ = other.count_;
+  row_length_ = other.row_length_;
+  stride_ = other.stride_;
   type_ = other.type_;
   parts_ = other.parts_;
   return *this;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Python objects as blocks. Nothing is copied: a block is the object's own memory.
+/// Python objects as blocks. Nothing is copied: a block is the object's own memory. Of an array
+/// with gaps between its elements it is the rows, if they are equally far apart.
 
 #include <nanobind/nanobind.h>
 
@@ -42,7 +43,7 @@ class Held {
   Held& operator=(const Held&) = delete;
   ~Held();
 
-  Block block() const { return {data_, count_, type_}; }
+  Block block() const { return {data_, count_, type_, row_length_, stride_}; }
   /// Whether it is known to be that object's memory, which may be written.
   bool is_writable(nb::handle object) const { return object.ptr() == object_ && is_writable_; }
   /// Elements of a block that one of Python's has: 2 for complex numbers, else 1.
@@ -55,6 +56,11 @@ class Held {
   bool take_torch(const Request& request);
   bool take_interface(const Request& request);
   bool take_dlpack(const Request& request);
+  /// The rows of an array with these extents, and strides in units of `unit` bytes; in elements of
+  /// which one has parts_.
+  template <typename Extent, typename Stride>
+  void take_rows(const Request& request, std::size_t dimensions, Extent extent, Stride stride,
+                 std::size_t unit);
   void release() noexcept;
 
   PyObject* object_ = nullptr;  ///< to compare with
@@ -65,6 +71,8 @@ class Held {
   bool is_writable_ = false;
   void* data_ = nullptr;
   std::size_t count_ = 0;
+  std::size_t row_length_ = 0;  ///< 0: the elements lie one after another
+  std::size_t stride_ = 0;
   DataType type_ = DataType::uint8;
   int parts_ = 1;
 };

@@ -12,6 +12,11 @@ namespace {
 using nb::handle;
 using Text = std::string_view;
 
+/// A call in place reads the memory on the root, and writes it elsewhere.
+Block writable(const ConstBlock& block) {
+  return {const_cast<void*>(block.data), block.count, block.type, block.row_length, block.stride};
+}
+
 /// The arrays of a list, each with its result.
 struct Pairs {
   std::vector<BufferPair> blocks;
@@ -122,7 +127,7 @@ nb::object broadcast(Comm& self, handle x, int root, handle out, Seconds timeout
     for (const handle each : nb::borrow<nb::sequence>(x)) {
       const auto in =
           is_root ? arguments.read(each, "x[i]") : ConstBlock(arguments.write(each, "x[i]"));
-      blocks.emplace_back(in, Block(const_cast<void*>(in.data), in.count, in.type));
+      blocks.emplace_back(in, writable(in));
     }
     work = make<mode>(self, options, [&](auto& on, const auto& how) {
       if constexpr (mode == Mode::async)
@@ -133,7 +138,7 @@ nb::object broadcast(Comm& self, handle x, int root, handle out, Seconds timeout
   } else if (out.is_none()) {
     // The root only reads, so its array may be read-only.
     const auto in = is_root ? arguments.read(x, "x") : ConstBlock(arguments.write(x, "x"));
-    const Block both(const_cast<void*>(in.data), in.count, in.type);
+    const Block both = writable(in);
     work = make<mode>(self, options, [&](auto& on, const auto& how) {
       if constexpr (mode == Mode::async)
         return on.broadcast_async(both, root, how);

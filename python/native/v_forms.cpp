@@ -21,14 +21,23 @@ template <typename AnyBlock>
 std::vector<AnyBlock> cut(const AnyBlock& whole, const Counts& counts, int parts) {
   std::vector<AnyBlock> blocks;
   if (parts > 1 && whole.count % 2 != 0) refuse("blocks: half a complex number is left over");
+  // Blocks begin where rows do.
+  const auto row = whole.row_length;
   auto* at = static_cast<const std::byte*>(whole.data);
   for (const auto count : checked_counts(whole.count / static_cast<std::size_t>(parts), *counts)) {
     const auto elems = count * static_cast<std::size_t>(parts);
+    if (row > 0 && elems % row != 0)
+      refuse("blocks: " + std::to_string(count) +
+             " elements of an array with gaps between its rows: expected whole rows of " +
+             std::to_string(row / static_cast<std::size_t>(parts)));
+    auto& block = blocks.emplace_back();
+    block = whole;
+    block.count = elems;
     if constexpr (std::is_same_v<AnyBlock, Block>)
-      blocks.emplace_back(const_cast<std::byte*>(at), elems, whole.type);
+      block.data = const_cast<std::byte*>(at);
     else
-      blocks.emplace_back(at, elems, whole.type);
-    at += elems * size_of(whole.type);
+      block.data = at;
+    at += (row > 0 ? elems / row * whole.stride : elems) * size_of(whole.type);
   }
   return blocks;
 }

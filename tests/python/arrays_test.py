@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import ccoll
+from support import ranks
 
 
 @pytest.fixture
@@ -81,8 +82,9 @@ def test_dlpack_alone(alone):
     assert alone.all_reduce(x + 1, target) is target and into.tolist() == [1, 2, 3, 4]
     with pytest.raises(TypeError, match="no new array"):
         alone.all_reduce(Exported(x))
+    assert alone.all_reduce(Exported(x[::2]), np.zeros(2)).tolist() == [0, 2]
     with pytest.raises(ValueError, match="one after another"):
-        alone.all_reduce(Exported(x[::2]), into)
+        alone.all_reduce(Exported(x.reshape(2, 2).T), into)
     references = sys.getrefcount(x)
     for _ in range(100):
         alone.all_reduce(Exported(x), into)
@@ -107,6 +109,69 @@ def test_torch(alone):
         alone.all_reduce(torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8))
 
 
+def views(matrix):
+    """Views of a matrix of 6 rows and 8 columns with gaps between their elements, and of nothing."""
+    return [matrix[:, 2:5], matrix[:, 7], matrix[::2], matrix[1::3, ::2], matrix[:, 3:4], matrix[:0, 1:3]]
+
+
+def test_numpy_arrays_with_gaps(alone):
+    for dtype in (np.int8, np.float32, np.complex128, ml_dtypes.bfloat16):
+        matrix = np.arange(48).reshape(6, 8).astype(dtype)
+        for x, number in zip(views(matrix), range(100)):
+            assert np.array_equal(alone.all_reduce(x), x)
+            into = np.full((6, 8), 99).astype(dtype)
+            wanted = into.copy()
+            views(wanted)[number][...] = x
+            out = views(into)[number]
+            assert alone.all_reduce(x, out) is out and np.array_equal(into, wanted)
+    deep = np.zeros((3, 4, 5))
+    alone.all_reduce(np.ones((3, 4, 2)), deep[:, :, 1:3])
+    assert deep.sum() == 24 and deep[:, :, 1:3].all()
+
+
+def test_torch_tensors_with_gaps(alone):
+    torch = pytest.importorskip("torch", reason="there is no torch (pip install torch)")
+    for dtype in (torch.int64, torch.bfloat16, torch.complex64):
+        matrix = torch.arange(48).reshape(6, 8).to(dtype)
+        for x, number in zip(views(matrix), range(100)):
+            assert torch.equal(alone.all_reduce(x), x)
+            into = torch.full((6, 8), 99).to(dtype)
+            wanted = into.clone()
+            views(wanted)[number].copy_(x)
+            alone.all_reduce(x, views(into)[number])
+            assert torch.equal(into, wanted)
+
+
+def test_columns_of_a_matrix_go_where_they_belong():
+    def columns(matrix, width):
+        return [matrix[:, at : at + width] for at in range(0, matrix.shape[1], width)]
+
+    def rank(comm):
+        me = comm.rank
+        gathered = np.zeros((5, 8), np.int32)
+        comm.gather_v(np.tile(np.int32([10 * me, 10 * me + 1]), (5, 1)), columns(gathered, 2), root=0)
+        if me == 0:
+            assert gathered.tolist() == [[0, 1, 10, 11, 20, 21, 30, 31]] * 5
+        mine = np.tile(10 * me + np.arange(4, dtype=np.int32), (5, 1))
+        column = np.zeros((5, 1), np.int32)
+        comm.reduce_scatter_v(columns(mine, 1), column)
+        assert column.tolist() == [[60 + 4 * me]] * 5
+        exchanged = np.zeros((5, 4), np.int32)
+        comm.all_to_all_v(columns(mine, 1), columns(exchanged, 1))
+        assert exchanged.tolist() == [[me, 10 + me, 20 + me, 30 + me]] * 5
+        comm.send_recv(mine[:, 0], (me + 1) % 4, exchanged[:, 3], (me + 3) % 4)
+        assert exchanged[:, 3].tolist() == [(me + 3) % 4 * 10] * 5
+
+    ranks(4, rank)
+
+
+def test_counts_of_an_array_with_gaps_are_whole_rows(alone):
+    matrix = np.arange(24).reshape(6, 4)
+    out = np.zeros(12, np.int64)
+    alone.all_gather_v(matrix[:, :2], out, counts=[12])
+    assert out.tolist() == matrix[:, :2].ravel().tolist()
+
+
 WRONG = [
     (None, TypeError, "x is None: expected an array"),
     (3.5, TypeError, "x is float: expected an array"),
@@ -117,9 +182,10 @@ WRONG = [
     (np.zeros(3, np.longdouble), TypeError, "expected elements"),
     (np.zeros(3, "i4,f4"), TypeError, "expected elements"),
     (np.zeros(3, ml_dtypes.float8_e4m3fnuz), TypeError, "float8_e4m3fnuz.*expected elements"),
-    (np.zeros((4, 4))[:, 1], ValueError, r"shape \(4,\) and strides \(32,\): expected elements that lie one after"),
+    (np.zeros((4, 4))[::-1], ValueError, r"strides \(-32, 8\): expected elements that lie one after"),
+    (np.zeros((4, 4, 4))[:, :2, ::2], ValueError, r"strides \(128, 32, 16\): .* or in rows that are equally far"),
     (np.asfortranarray(np.zeros((2, 3))), ValueError, r"strides \(8, 16\)"),
-    (np.zeros((4, 4), ml_dtypes.bfloat16)[:, 1], ValueError, "one after"),
+    (np.zeros((4, 4), ml_dtypes.bfloat16).T, ValueError, "one after"),
 ]
 
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "comm/api/memory_rows.hpp"
 #include "comm/api/reductions.hpp"
 #include "core/text.hpp"
 
@@ -21,18 +22,17 @@ struct Stretch {
 class Stretches {
  public:
   Stretches(const BufferView& view, std::uint64_t elems, std::size_t width) {
-    const auto stretch = [&](const std::byte* data, std::uint64_t first, std::uint64_t end) {
-      return Stretch{data, data + (end - first) * width, static_cast<std::int64_t>(first)};
-    };
-    const auto& segments = view.segments;
-    if (segments.empty()) {
-      if (elems > 0) only_ = stretch(view.data, 0, elems);
-      return;
-    }
-    for (std::size_t i = 0; i < segments.size(); i++)
-      several_.push_back(stretch(segments[i].data, segments[i].first,
-                                 i + 1 < segments.size() ? segments[i + 1].first : elems));
-    std::ranges::sort(several_, {}, &Stretch::begin);
+    if (view.segments.empty() && elems == 0) return;
+    for_each_stretch(
+        view, elems, width, [&](const std::byte* data, std::uint64_t first, std::uint64_t count) {
+          const Stretch stretch{data, data + count * width, static_cast<std::int64_t>(first)};
+          if (view.segments.empty())
+            only_ = stretch;
+          else
+            several_.push_back(stretch);
+        });
+    if (!std::ranges::is_sorted(several_, {}, &Stretch::begin))
+      std::ranges::sort(several_, {}, &Stretch::begin);
   }
 
   /// By address.
@@ -45,6 +45,41 @@ class Stretches {
   std::optional<Stretch> only_;
   std::vector<Stretch> several_;
 };
+
+std::vector<Rows> rows_of(const BufferView& view, std::uint64_t elems, std::size_t width) {
+  std::vector<Rows> rows;
+  const auto add = [&](const BufferView::Segment& segment, std::uint64_t count) {
+    rows.push_back(rows_at(segment.data, count, width, segment.row_elems, segment.stride_elems,
+                           segment.first));
+  };
+  const auto& segments = view.segments;
+  for (std::size_t i = 0; i < segments.size(); i++)
+    add(segments[i], (i + 1 < segments.size() ? segments[i + 1].first : elems) - segments[i].first);
+  if (segments.empty() && elems > 0) add({0, view.data}, elems);
+  return rows;
+}
+
+bool is_same_memory(const Rows& a, const Rows& b) {
+  return a.begin == b.begin && a.end == b.end && a.row_bytes == b.row_bytes &&
+         a.stride_bytes == b.stride_bytes;
+}
+
+/// What overlap() finds, of blocks with rows, where that is clear without a look at single rows.
+std::optional<bool> overlap_of_rows(std::span<const Rows> ins, std::span<const Rows> outs,
+                                    std::int64_t place) {
+  for (std::size_t i = 0; i < outs.size(); i++)
+    for (std::size_t j = i + 1; j < outs.size(); j++)
+      if (!are_apart(outs[i], outs[j])) return std::nullopt;
+  bool shared = false;
+  for (const auto& in : ins) {
+    for (const auto& out : outs) {
+      if (are_apart(in, out)) continue;
+      if (!is_same_memory(in, out) || in.first + place != out.first) return std::nullopt;
+      shared = true;
+    }
+  }
+  return shared;
+}
 
 /// Where in the output the input's first element lies when a call is in place, in elements.
 std::int64_t place_in_output(const Call& call, Rank rank) {
@@ -78,15 +113,22 @@ Status bad_overlap(const Call& call, const Stretch& in, const Stretch& out, std:
 /// Whether input and output share memory; fails where they must not.
 Result<bool> overlap(const Call& call, Rank rank, Rank size) {
   const auto width = size_of(call.type);
-  const Stretches inputs(call.input, elems_of(call, Buffer::input, rank, size), width);
-  const Stretches outputs(call.output, elems_of(call, Buffer::output, rank, size), width);
+  const auto in_elems = elems_of(call, Buffer::input, rank, size);
+  const auto out_elems = elems_of(call, Buffer::output, rank, size);
+  const auto place = place_in_output(call, rank);
+  if (has_rows(call.input) || has_rows(call.output)) {
+    const auto found = overlap_of_rows(rows_of(call.input, in_elems, width),
+                                       rows_of(call.output, out_elems, width), place);
+    if (found) return *found;
+  }
+  const Stretches inputs(call.input, in_elems, width);
+  const Stretches outputs(call.output, out_elems, width);
   const auto ins = inputs.all(), outs = outputs.all();
   for (std::size_t i = 1; i < outs.size(); i++)
     if (outs[i].begin < outs[i - 1].end)
       return fail(ErrorKind::invalid_argument, "{}: parts of the output overlap each other",
                   name_of(call));
   const bool copies = !may_be_in_place(call.kind);  // the input, wherever it is
-  const auto place = place_in_output(call, rank);
   bool shared = false;
   for (const auto& in : ins) {
     auto out = std::ranges::upper_bound(outs, in.begin, {}, &Stretch::end);

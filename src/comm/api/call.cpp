@@ -28,22 +28,44 @@ class ViewBuilder {
  public:
   explicit ViewBuilder(DataType type) : elem_bytes_(size_of(type)) {}
 
-  void append(const void* at, std::uint64_t elems) {
-    if (elems == 0) return;
-    auto* data = static_cast<std::byte*>(const_cast<void*>(at));
-    if (segments_.empty() || data != end_) segments_.push_back({elems_, data});
-    end_ = data + elems * elem_bytes_;
-    elems_ += elems;
+  /// Elements [first, first + elems) of a block.
+  template <typename AnyBlock>
+  void append(const AnyBlock& block, std::uint64_t first, std::uint64_t elems) {
+    const auto at = [&, data = static_cast<const std::byte*>(block.data)](std::uint64_t elem) {
+      return const_cast<std::byte*>(data) + elem * elem_bytes_;
+    };
+    if (is_contiguous(block)) return append(at(first), elems);
+    const std::uint64_t row = block.row_length;
+    const auto place = [&](std::uint64_t elem) {
+      return at(elem / row * block.stride + elem % row);
+    };
+    // A part of a row, whole rows, and a part of a row.
+    const auto head = std::min(elems, (row - first % row) % row);
+    append(place(first), head);
+    const auto rows = (elems - head) / row * row;
+    if (rows > 0) {
+      segments_.push_back({elems_, place(first + head), row, block.stride});
+      elems_ += rows;
+      end_ = nullptr;
+    }
+    append(place(first + head + rows), elems - head - rows);
   }
 
   BufferView done() && {
     if (segments_.empty()) return {};
     auto* data = segments_.front().data;
-    if (segments_.size() == 1) segments_.clear();
+    if (segments_.size() == 1 && segments_.front().row_elems == 0) segments_.clear();
     return {data, std::move(segments_)};
   }
 
  private:
+  void append(std::byte* data, std::uint64_t elems) {
+    if (elems == 0) return;
+    if (segments_.empty() || data != end_) segments_.push_back({elems_, data});
+    end_ = data + elems * elem_bytes_;
+    elems_ += elems;
+  }
+
   std::size_t elem_bytes_;
   std::vector<BufferView::Segment> segments_;
   std::byte* end_ = nullptr;
@@ -81,8 +103,8 @@ Status check_blocks(const Call& call, std::string_view what, std::span<const Any
                   "{}_v: {} block {} is null, {} elements are expected there", to_string(call.kind),
                   what, i, block.count);
     if (!is_contiguous(block))
-      return check_rows(fmt::format("{}_v", to_string(call.kind)),
-                        fmt::format("{} block {}", what, i), block);
+      CCOLL_TRY(check_rows(fmt::format("{}_v", to_string(call.kind)),
+                           fmt::format("{} block {}", what, i), block));
   }
   return {};
 }
@@ -90,7 +112,20 @@ Status check_blocks(const Call& call, std::string_view what, std::span<const Any
 template <typename AnyBlock>
 BufferView view_of(std::span<const AnyBlock> blocks, DataType type) {
   ViewBuilder view(type);
-  for (const auto& block : blocks) view.append(block.data, block.count);
+  for (const auto& block : blocks) view.append(block, 0, block.count);
+  return std::move(view).done();
+}
+
+/// The view of a plain call's block. Where the rank uses none, nobody looks at it.
+template <typename AnyBlock>
+BufferView view_of(const AnyBlock& block, const Call& call, Buffer which, Rank rank, Rank size) {
+  auto* const data =
+      static_cast<std::byte*>(const_cast<void*>(static_cast<const void*>(block.data)));
+  const auto elems = elems_of(call, which, rank, size);
+  if (is_contiguous(block) || data == nullptr || elems == 0 || size_of(call.type) == 0)
+    return {data, {}};
+  ViewBuilder view(call.type);
+  view.append(block, 0, elems);
   return std::move(view).done();
 }
 
@@ -140,6 +175,13 @@ std::vector<std::size_t> checked_counts(std::size_t elems, std::vector<std::int6
   if (together != elems)
     refuse(fmt::format("the buffer has {} elements, the counts are {} together", elems, together));
   return {counts.begin(), counts.end()};
+}
+
+std::size_t checked_columns(std::size_t elems, std::size_t rows) {
+  if (rows == 0 ? elems == 0 : elems % rows == 0) return rows == 0 ? 0 : elems / rows;
+  raise({ErrorKind::invalid_argument,
+         fmt::format("columns: {} elements are not {} rows of one length", elems, rows),
+         std::nullopt});
 }
 
 std::string name_of(const Call& call) {
@@ -195,11 +237,11 @@ Result<Call> plain_call(Kind kind, const ConstBlock& input, const Block& output,
   if (!extent) return tl::unexpected(extent.error());
   Call call;
   call.kind = kind;
-  call.input.data = static_cast<std::byte*>(const_cast<void*>(input.data));
-  call.output.data = static_cast<std::byte*>(output.data);
   call.count = extent->count;
   call.type = extent->type;
   call.root = root;
+  call.input = view_of(input, call, Buffer::input, rank, size);
+  call.output = view_of(output, call, Buffer::output, rank, size);
   return call;
 }
 
@@ -264,13 +306,13 @@ Result<Call> coalesced_call(Kind kind, std::span<const BufferPair> buffers, Rank
     ViewBuilder built(call.type);
     for (Rank block = 0; elems > 0 && block < blocks; block++) {
       for (std::size_t i = 0; i < buffers.size(); i++) {
-        const auto* data = static_cast<const std::byte*>(
-            which == Buffer::input ? buffers[i].input.data : buffers[i].output.data);
-        if (counts[i] > 0 && data == nullptr)
+        const ConstBlock& buffer =
+            which == Buffer::input ? buffers[i].input : ConstBlock(buffers[i].output);
+        if (counts[i] > 0 && buffer.data == nullptr)
           return fail(ErrorKind::invalid_argument,
                       "{} of several buffers: {} {} is null, {} elements are expected there",
                       to_string(kind), what, i, counts[i] * blocks);
-        built.append(data + block * counts[i] * size_of(call.type), counts[i]);
+        built.append(buffer, block * counts[i], counts[i]);
       }
     }
     return std::move(built).done();

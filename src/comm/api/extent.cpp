@@ -15,19 +15,16 @@ Status check_rows(std::string_view call, std::string_view what, const ConstBlock
     return fail(ErrorKind::invalid_argument,
                 "{}: the {}'s rows of {} elements overlap, for its stride is {}", call, what,
                 block.row_length, block.stride);
-  return fail(ErrorKind::unsupported,
-              "{}: the {} has rows of {} elements with a stride of {}; blocks with gaps between "
-              "their rows are not supported yet: copy them together first",
-              call, what, block.row_length, block.stride);
+  return {};
 }
 
 Result<Extent> extent_of(std::string_view call, Kind kind, const ConstBlock& input,
                          const Block& output, Place place) {
-  if (const auto extent = fitting_extent(kind, input, output, place)) return *extent;
   const bool reads = place.is_root || !is_roots_alone(kind, Buffer::input);
   const bool writes = place.is_root || !is_roots_alone(kind, Buffer::output);
   if (reads) CCOLL_TRY(check_rows(call, "input", input));
   if (writes) CCOLL_TRY(check_rows(call, "output", output));
+  if (const auto extent = extent_of_counts(kind, input, output, place)) return *extent;
   if (reads && writes && input.type != output.type)
     return fail(ErrorKind::invalid_argument,
                 "{}: the input is of {}, the output of {}; a call has one type", call,

@@ -33,13 +33,12 @@ constexpr bool is_contiguous(const AnyBlock& block) {
          (block.stride == block.row_length && block.count % block.row_length == 0);
 }
 
-/// The extent, if both blocks can be used and fit each other. Repeated calls come through here, so
-/// it is inline and divides only where a buffer has a part for each rank.
-inline std::optional<Extent> fitting_extent(Kind kind, const ConstBlock& input, const Block& output,
-                                            Place place) {
+/// The extent, if both blocks fit each other, whatever their rows are. Repeated calls come through
+/// here, so it is inline and divides only where a buffer has a part for each rank.
+inline std::optional<Extent> extent_of_counts(Kind kind, const ConstBlock& input,
+                                              const Block& output, Place place) {
   const bool reads = place.is_root || !is_roots_alone(kind, Buffer::input);
   const bool writes = place.is_root || !is_roots_alone(kind, Buffer::output);
-  if ((reads && !is_contiguous(input)) || (writes && !is_contiguous(output))) return std::nullopt;
   if (reads && writes && input.type != output.type) return std::nullopt;
   const auto type = reads ? input.type : output.type;
   if (divides_whole_buffer(kind)) {
@@ -57,11 +56,20 @@ inline std::optional<Extent> fitting_extent(Kind kind, const ConstBlock& input, 
   return Extent{count, type};
 }
 
-/// The same, or why there is none; `call` is what the caller knows the call by.
+/// The same, if the elements of both blocks lie one after another.
+inline std::optional<Extent> fitting_extent(Kind kind, const ConstBlock& input, const Block& output,
+                                            Place place) {
+  const bool reads = place.is_root || !is_roots_alone(kind, Buffer::input);
+  const bool writes = place.is_root || !is_roots_alone(kind, Buffer::output);
+  if ((reads && !is_contiguous(input)) || (writes && !is_contiguous(output))) return std::nullopt;
+  return extent_of_counts(kind, input, output, place);
+}
+
+/// The extent, or why there is none; `call` is what the caller knows the call by.
 Result<Extent> extent_of(std::string_view call, Kind kind, const ConstBlock& input,
                          const Block& output, Place place);
 
-/// That the block's elements lie one after another; `what` is "input", "output block 3".
+/// That the block has whole rows, which do not overlap; `what` is "input", "output block 3".
 Status check_rows(std::string_view call, std::string_view what, const ConstBlock& block);
 
 }  // namespace ccoll

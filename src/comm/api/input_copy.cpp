@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "comm/api/call.hpp"
-#include "comm/api/stretches.hpp"
 
 namespace ccoll {
 
@@ -27,8 +26,8 @@ Result<InputCopy> InputCopy::make(const Call& call, std::uint32_t rank, std::uin
 }
 
 void InputCopy::operator()() const {
-  for_each_stretch(input_, elems_,
-                   [&](const std::byte* data, std::size_t first, std::size_t count) {
+  for_each_stretch(input_, elems_, elem_bytes_,
+                   [&](const std::byte* data, std::uint64_t first, std::uint64_t count) {
                      std::memcpy(memory_.get() + first * elem_bytes_, data, count * elem_bytes_);
                    });
 }

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "comm/api/call.hpp"
-#include "comm/api/stretches.hpp"
 
 namespace ccoll {
 namespace {
@@ -89,8 +88,8 @@ void Premultiplication::operator()() const {
   const auto factor = factor_place_ == nullptr
                           ? factor_
                           : factor_of(Reduction::premultiplied_sum(factor_place_, factor_type_));
-  for_each_stretch(input_, elems_,
-                   [&](const std::byte* data, std::size_t first, std::size_t count) {
+  for_each_stretch(input_, elems_, elem_bytes_,
+                   [&](const std::byte* data, std::uint64_t first, std::uint64_t count) {
                      scale_(data, products_ + first * elem_bytes_, count, factor);
                    });
 }

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "comm/api/call.hpp"
-#include "comm/api/stretches.hpp"
 
 namespace ccoll {
 namespace {
@@ -60,6 +59,7 @@ Result<Widening> Widening::make(const Call& call, Rank rank, Rank size, PlanRun&
   Widening made;
   made.input_elems_ = elems_of(call, Buffer::input, rank, size);
   made.output_elems_ = elems_of(call, Buffer::output, rank, size);
+  made.elem_bytes_ = size_of(call.type);
   made.conversion_ = find_conversion(call.type);
   // Results may take the place of the input where they are as long.
   const bool in_place = made.input_elems_ == made.output_elems_;
@@ -76,15 +76,15 @@ Result<Widening> Widening::make(const Call& call, Rank rank, Rank size, PlanRun&
 }
 
 void Widening::widen() const {
-  for_each_stretch(input_, input_elems_,
-                   [&](const std::byte* data, std::size_t first, std::size_t count) {
+  for_each_stretch(input_, input_elems_, elem_bytes_,
+                   [&](const std::byte* data, std::uint64_t first, std::uint64_t count) {
                      conversion_.widen(data, memory_.get() + first, count);
                    });
 }
 
 void Widening::narrow() const {
-  for_each_stretch(output_, output_elems_,
-                   [&](std::byte* data, std::size_t first, std::size_t count) {
+  for_each_stretch(output_, output_elems_, elem_bytes_,
+                   [&](std::byte* data, std::uint64_t first, std::uint64_t count) {
                      conversion_.narrow(results_ + first, data, count);
                    });
 }

@@ -49,6 +49,7 @@ class Widening {
   BufferView output_;
   std::size_t input_elems_ = 0;
   std::size_t output_elems_ = 0;
+  std::size_t elem_bytes_ = 0;
   Conversion conversion_;
   std::unique_ptr<float[]> memory_;
   float* results_ = nullptr;  ///< in it; the input is at its beginning

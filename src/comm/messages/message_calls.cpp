@@ -8,6 +8,7 @@
 #include "comm/api/call_group.hpp"
 #include "comm/api/extent.hpp"
 #include "comm/api/implementation.hpp"
+#include "comm/api/memory_rows.hpp"
 #include "comm/messages/messages.hpp"
 
 namespace ccoll {
@@ -68,10 +69,32 @@ Result<std::shared_ptr<MessageOperation>> operation_of(const MessageRequest& req
   else
     operation->output = data;
   operation->bytes = bytes_of(request.block);
+  if (!is_contiguous(request.block)) {
+    operation->row_bytes = request.block.row_length * size_of(request.block.type);
+    operation->stride_bytes = request.block.stride * size_of(request.block.type);
+  }
   operation->type = request.block.type;
   operation->label = label;
   if (!sends) operation->received.emplace();
   return operation;
+}
+
+/// Whether all that is received is apart from all else, seen without a look at single rows.
+bool are_clearly_apart(std::span<const MessageRequest> requests) {
+  const auto rows_of = [](const MessageRequest& request) {
+    const auto& block = request.block;
+    return rows_at(static_cast<const std::byte*>(block.data), block.count, size_of(block.type),
+                   is_contiguous(block) ? 0 : block.row_length, block.stride, 0);
+  };
+  // Many are compared faster in the order of their addresses.
+  constexpr std::size_t kFew = 8;
+  if (requests.size() > kFew) return false;
+  for (std::size_t i = 0; i < requests.size(); i++)
+    for (std::size_t j = 0; j < requests.size(); j++)
+      if (i != j && requests[i].what == What::recv &&
+          !are_apart(rows_of(requests[i]), rows_of(requests[j])))
+        return false;
+  return true;
 }
 
 /// What is received may overlap neither what is sent nor what else is received.
@@ -81,14 +104,20 @@ Status check_overlaps(std::string_view call, std::span<const MessageRequest> req
     const std::byte* end;
     bool written;
   };
-  if (requests.size() < 2) return {};
+  if (requests.size() < 2 || are_clearly_apart(requests)) return {};
   std::vector<Range> ranges;
   ranges.reserve(requests.size());
   for (const auto& request : requests) {
     const bool written = request.what == What::recv;
-    const auto* begin = static_cast<const std::byte*>(request.block.data);
-    const auto bytes = bytes_of(request.block);
-    if (bytes > 0) ranges.push_back({begin, begin + bytes, written});
+    const auto& block = request.block;
+    const bool has_rows = !is_contiguous(block);
+    const BufferView::Segment buffer{0, static_cast<std::byte*>(block.data),
+                                     has_rows ? block.row_length : 0, block.stride};
+    const auto width = size_of(block.type);
+    for_each_stretch(buffer, 0, block.count, width,
+                     [&](const std::byte* begin, std::uint64_t, std::uint64_t elems) {
+                       ranges.push_back({begin, begin + elems * width, written});
+                     });
   }
   std::ranges::sort(ranges, {}, &Range::begin);
   const std::byte *end = nullptr, *written_end = nullptr;
@@ -204,6 +233,14 @@ std::optional<Pattern> short_way(const Implementation& communicator, const Messa
 Result<Work> Communicator::Implementation::begin_in_stream(std::string_view call,
                                                            std::span<const MessageRequest> requests,
                                                            const CallOptions& options) {
+  for (const auto& [what, block, peer, tag] : requests) {
+    if (is_contiguous(block)) continue;
+    if (const auto gpu = device::device_of(block.data))
+      return fail(ErrorKind::unsupported,
+                  "{}: a buffer is memory of GPU {} and has gaps between its rows: copy the rows "
+                  "together first",
+                  call, *gpu);
+  }
   return operations_of(*this, call, requests, options).and_then([&](auto operations) {
     return begin_in_stream(std::move(operations), options.timeout, options.stream);
   });

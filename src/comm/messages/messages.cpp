@@ -15,6 +15,8 @@ std::shared_ptr<MessageOperation> MessageOperation::like(const MessageOperation&
   made->input = other.input;
   made->output = other.output;
   made->bytes = other.bytes;
+  made->row_bytes = other.row_bytes;
+  made->stride_bytes = other.stride_bytes;
   made->type = other.type;
   made->direct = other.direct;
   made->to_host = other.to_host;

@@ -67,6 +67,9 @@ inline constexpr std::size_t kUnexpectedBytes = 1 << 20;
 /// never needs a rest, for which its sender would wait.
 inline constexpr std::size_t kMaxEagerBytes = kCommonSliceBytes;
 
+/// A slice of rows: short, so that the receiver scatters one while the sender gathers the next.
+inline constexpr std::size_t kSliceOfRowsBytes = 32 << 10;
+
 /// The links of messages are their own, far from any program's lanes.
 inline constexpr std::uint16_t kHeadLane = 0x8000;
 inline constexpr std::uint16_t kBulkLane = 0x8001;
@@ -92,6 +95,10 @@ struct MessageOperation final : Operation {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   std::uint64_t bytes = 0;  ///< of the buffer
+  /// If the buffer is rows with gaps between them: how long each is, and from one to the next. Such
+  /// data are gathered into, and scattered from, the links' memory.
+  std::uint64_t row_bytes = 0;
+  std::uint64_t stride_bytes = 0;
   DataType type = DataType::uint8;
   /// Of a buffer in memory of a GPU that the bulk link of its peer reads or writes there; null: the
   /// buffer is the host's.

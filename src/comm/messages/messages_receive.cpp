@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "comm/messages/messages.hpp"
+#include "comm/messages/rows.hpp"
 
 namespace ccoll {
 namespace {
@@ -27,6 +28,12 @@ Received received(const Envelope& envelope, DataType type) {
   const auto width = std::max<std::size_t>(size_of(type), 1);
   return {static_cast<int>(envelope.from), static_cast<int>(envelope.tag), envelope.bytes / width,
           envelope.bytes};
+}
+
+/// How long slices may be that have no place for all of their bytes; 0: as long as the link likes.
+std::uint32_t most_slice_bytes(const MessageOperation& recv) {
+  if (recv.to_device) return static_cast<std::uint32_t>(recv.to_device->most_bytes());
+  return recv.row_bytes > 0 ? kSliceOfRowsBytes : 0;
 }
 
 tl::unexpected<Failure> taken_back(Rank peer) {
@@ -65,7 +72,7 @@ Status Messages::peek(Channel& channel) {
   if (frame->kind != Frame::Kind::eager) return {};
   // Its receive is settled now, so that the data can be placed where it belongs.
   auto* recv = channel.incoming->receive = take_receive(envelope_of(channel, header->bytes));
-  if (recv != nullptr && recv->to_device == nullptr && header->bytes > 0)
+  if (recv != nullptr && recv->to_device == nullptr && recv->row_bytes == 0 && header->bytes > 0)
     channel.in->offer(recv->output, header->bytes);
   return {};
 }
@@ -229,7 +236,7 @@ Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& 
   if (head_bytes > 0 && recv.to_device)
     recv.head.assign(head, head + head_bytes);
   else if (head_bytes > 0 && head != recv.output)
-    std::memcpy(recv.output, head, head_bytes);
+    scatter(head, head_bytes, recv, 0);
   channel.owed += envelope.charge;
   if (!envelope.requests_to_send) {
     end_transfer(channel, recv);
@@ -239,11 +246,9 @@ Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& 
   recv.moved_bytes = head_bytes;
   const bool whole = head_bytes == envelope.bytes;
   if (whole) recv.stage = Stage::flushing;
-  channel.answers.push_back(
-      {.id = envelope.id,
-       .completes = whole ? &recv : nullptr,
-       .slice_bytes =
-           recv.to_device ? static_cast<std::uint32_t>(recv.to_device->most_bytes()) : 0});
+  channel.answers.push_back({.id = envelope.id,
+                             .completes = whole ? &recv : nullptr,
+                             .slice_bytes = most_slice_bytes(recv)});
   if (!whole) {
     channel.arriving.push_back(&recv);
     if (channel.in_bulk == nullptr) {
@@ -255,7 +260,8 @@ Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& 
     if (recv.direct)
       channel.in_bulk->announce_direct(rest, envelope.bytes - head_bytes, recv.direct);
     else  // What the host copies has a place only for each slice.
-      channel.in_bulk->announce(recv.to_device ? nullptr : rest, envelope.bytes - head_bytes);
+      channel.in_bulk->announce(recv.to_device || recv.row_bytes > 0 ? nullptr : rest,
+                                envelope.bytes - head_bytes);
   }
   return push_control(channel);
 }
@@ -281,7 +287,7 @@ Status Messages::read_payloads(Channel& channel) {
     auto* room = place;
     if (recv.to_device && !recv.direct) room = recv.to_device->room(place, bytes);
     if (room == nullptr) return {};
-    if (!recv.direct) channel.in_bulk->offer(room, bytes);
+    if (!recv.direct && recv.row_bytes == 0) channel.in_bulk->offer(room, bytes);
     const auto* view = channel.in_bulk->front();
     if (view == nullptr) {
       if (const Failure* failure = channel.in_bulk->failure()) return lost(recv, *failure);
@@ -291,7 +297,10 @@ Status Messages::read_payloads(Channel& channel) {
     if (lands && recv.direct) room = recv.to_device->room(place, bytes);
     if (room == nullptr) return {};
     if (!channel.in_bulk->begin_read()) return taken_back(channel.peer);
-    if (view->data != room) std::memcpy(room, view->data, bytes);
+    if (recv.row_bytes > 0)
+      scatter(view->data, bytes, recv, recv.moved_bytes);
+    else if (view->data != room)
+      std::memcpy(room, view->data, bytes);
     if (!channel.in_bulk->pop()) return taken_back(channel.peer);
     if (lands) CCOLL_TRY(recv.to_device->fill(bytes));
     recv.moved_bytes += bytes;

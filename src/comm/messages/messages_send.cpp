@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "comm/messages/messages.hpp"
+#include "comm/messages/rows.hpp"
 
 namespace ccoll {
 
@@ -81,7 +82,7 @@ Status Messages::push_eager(Channel& channel, MessageOperation& send) {
                                .charged = charged},
                               head);
   auto* const room = channel.out->room(head);
-  if (head > 0) std::memcpy(room, send.input, head);
+  gather(send, 0, head, room);
   channel.out->push(header);
   count_eager(channel, header, charged);
   send.id = header.sequence;
@@ -143,7 +144,7 @@ Status Messages::cleared_to_send(Channel& channel, const Frame& clear_to_send) {
       send.to_host->begin(channel.peer, rest, send.bytes);
     else if (send.direct)
       channel.out_bulk->announce_direct(rest, send.bytes - send.moved_bytes, send.direct);
-    else
+    else if (send.row_bytes == 0)
       channel.out_bulk->announce(rest, send.bytes - send.moved_bytes);
     channel.sending.push_back(&send);
   }
@@ -151,7 +152,8 @@ Status Messages::cleared_to_send(Channel& channel, const Frame& clear_to_send) {
 }
 
 CopierChoice::Transfer Messages::begin_transfer(Channel& channel, const MessageOperation& send) {
-  if (send.direct || send.to_host || !channel.out_bulk->copies_once()) return {};
+  if (send.direct || send.to_host || send.row_bytes > 0 || !channel.out_bulk->copies_once())
+    return {};
   auto transfer = channel.copier_choice(send.bytes).begin();
   // How long one takes beside others tells nothing.
   if (channel.sending.size() > 1 || !channel.flushing_bulk.empty()) transfer.is_timed = false;
@@ -172,11 +174,17 @@ Status Messages::push_payloads(Channel& channel) {
     if (next->empty()) break;
     if (!send.transfer) send.transfer = begin_transfer(channel, send);
     const auto copier = send.transfer->copier;
-    const auto bytes = std::min(
+    auto bytes = std::min(
         {channel.out_bulk->good_bytes(send.bytes, copier), next->size(), send.most_slice_bytes});
-    channel.out_bulk->lend(
-        encode({.kind = Frame::Kind::payload, .id = send.id, .bytes = send.bytes}, bytes),
-        next->data(), copier);
+    if (send.row_bytes > 0) bytes = std::min(bytes, kSliceOfRowsBytes);
+    const auto header =
+        encode({.kind = Frame::Kind::payload, .id = send.id, .bytes = send.bytes}, bytes);
+    if (send.row_bytes > 0) {
+      gather(send, send.moved_bytes, bytes, channel.out_bulk->room(bytes));
+      channel.out_bulk->push(header);
+    } else {
+      channel.out_bulk->lend(header, next->data(), copier);
+    }
     if (send.to_host) send.to_host->lend(bytes);
     send.moved_bytes += bytes;
     channel.traffic.bytes_sent += bytes;

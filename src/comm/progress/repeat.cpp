@@ -13,7 +13,8 @@ void Communicator::Implementation::remember_as_owner(
   const bool plain = call.op.form() == Reduction::Form::plain && !call.ragged() &&
                      !call.coalesced && !call.algorithm && !call.shown_as &&
                      call.timeout.count() == 0 && call.label.empty() && !operation->widening &&
-                     !operation->input_copy && !log().tells(LogLevel::trace);
+                     !operation->input_copy && !has_rows(call.input) && !has_rows(call.output) &&
+                     !log().tells(LogLevel::trace);
   if (!plain) return;
   const auto width = size_of(call.type);
   const PlainCall made{call.kind, call.type, call.op.op(), call.root, call.count};

@@ -24,10 +24,10 @@ StreamBuffer::StreamBuffer(const BufferView& view, std::uint64_t elems, std::siz
   const auto add = [&](std::byte* data, std::uint64_t first, std::uint64_t end) {
     if (first < end) segments_.push_back({first, end, data, device::device_of(data).has_value()});
   };
-  if (view.segments.empty()) add(view.data, 0, elems);
-  for (std::size_t i = 0; i < view.segments.size(); i++)
-    add(view.segments[i].data, view.segments[i].first,
-        i + 1 < view.segments.size() ? view.segments[i + 1].first : elems);
+  for_each_stretch(view, elems, width,
+                   [&](std::byte* data, std::uint64_t first, std::uint64_t count) {
+                     add(data, first, first + count);
+                   });
 }
 
 bool StreamBuffer::has_device_memory() const {

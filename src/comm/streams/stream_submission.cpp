@@ -60,6 +60,16 @@ Status check_buffers(const Call& call, Rank rank, Rank size, int device) {
   return {};
 }
 
+/// Kernels and copies take contiguous memory, and all ranks choose them alike.
+Status check_rows_on_host(const Call& call) {
+  if (!has_rows(call.input) && !has_rows(call.output)) return {};
+  return fail(
+      ErrorKind::unsupported,
+      "{}: a block has gaps between its rows, and the communicator or a buffer is on a GPU: "
+      "copy the rows together first",
+      name_of(call));
+}
+
 /// A pre-multiplied sum's factor, where it is yet to come in memory of a GPU.
 std::optional<device::MemoryRange> factor_range_of(const Call& call) {
   const auto* const place = static_cast<const std::byte*>(call.op.factor_place());
@@ -209,6 +219,7 @@ Result<Work> Communicator::Implementation::put(const Submitted& submitted,
 Result<Work> Communicator::Implementation::begin_in_stream(Call call,
                                                            std::optional<cudaStream_t> stream) {
   if (is_forked()) return tl::unexpected(news().value());
+  if (is_for_streams(call)) CCOLL_TRY(check_rows_on_host(call));
   if (!has_device_way() || !suits_devices(call)) return begin_by_host(std::move(call), stream);
   CCOLL_TRY(check_buffers(call, rank(), size(), options_.device.ordinal));
   // What is put off waits for its turn then; and the lock this thread may have, for what stands

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The table of algorithms, and choosing among them. Pure: no I/O, no clock, no environment.
+/// The table of algorithms, and the choice among them. Pure: no I/O, no clock, no environment.
 
 #include <cstddef>
 #include <optional>
@@ -15,17 +15,17 @@
 
 namespace ccoll {
 
-/// What a rank does, or all ranks together. Messages are those of one window in which every block
-/// that is not empty has a slice (the first is one); elements are those of all windows.
+/// The work of one rank, or of all. Messages count one window in which every block that is not
+/// empty has a slice (the first window is one); elements count all windows.
 struct Load {
   std::uint64_t messages = 0;  ///< sent
   std::uint64_t elems_sent = 0;
-  std::uint64_t elems_repeated = 0;  ///< of those: by steps that had sent them to another rank
+  std::uint64_t elems_repeated = 0;  ///< in elems_sent: the step has sent them to another rank too
   std::uint64_t elems_reduced = 0;   ///< elements received and combined with others
   friend bool operator==(const Load&, const Load&) = default;
 };
 
-/// Of what is done, that part which crosses between hosts.
+/// The part of the work that crosses between hosts.
 struct Across {
   std::uint64_t depth = 0;
   Load busiest;
@@ -33,17 +33,17 @@ struct Across {
   friend bool operator==(const Across&, const Across&) = default;
 };
 
-/// What an algorithm costs on a problem, from formulas that know nothing of `make`; tests hold the
-/// schedules to them. With block_counts of which some are 0, `depth` and `messages` are upper
-/// bounds, and with fewer elements than blocks `depth` is; else all is exact.
+/// An algorithm's cost on a problem, from formulas that do not use `make`; tests compare the
+/// schedules with them. If some block_counts are 0, `depth` and `messages` are upper bounds. If
+/// there are fewer elements than blocks, `depth` is one too. Otherwise all is exact.
 struct Theory {
   std::uint32_t blocks = 1;              ///< parts that the operation's buffers are cut into
   std::uint32_t blocks_per_message = 1;  ///< most in one message: a slot must hold as many slices
   std::uint64_t depth = 0;      ///< messages one after another on the longest path of one window
   std::uint32_t roundings = 0;  ///< how often a 16-bit float may be rounded on its way
-  Load busiest;                 ///< the most of any rank, for each number by itself
-  Load total;                   ///< of all ranks
-  /// Of algorithms that know of hosts.
+  Load busiest;                 ///< the maximum over the ranks, for each number separately
+  Load total;                   ///< sum over all ranks
+  /// Set by algorithms that know of hosts.
   std::optional<Across> across;
   friend bool operator==(const Theory&, const Theory&) = default;
 };
@@ -52,99 +52,99 @@ struct Theory {
 struct CatalogueEntry {
   Kind kind;
   Algorithm algorithm;
-  /// One rank's program with one copy of its lanes; see make_program. Any size above 1, any root
-  /// and count. Where sizes are private (problem.hpp) it does not depend on them.
+  /// One rank's program with one copy of its lanes; see make_program. It takes any size above 1,
+  /// any root and count. Where sizes are private (problem.hpp) it does not depend on them.
   Program (*make)(const Problem& problem, Rank rank);
-  /// Of a whole problem.
+  /// The cost on a whole problem.
   Theory (*theory)(const Problem& problem);
-  /// Whether a rank may begin a window before its peers have ended the last one. Where it may not,
-  /// only more copies of the lanes hide latency.
+  /// Whether a rank may begin a window before its peers have ended the previous one. If not, only
+  /// more copies of the lanes hide latency.
   bool windows_overlap;
-  /// Whether it serves blocks of different sizes: those of all_gather and reduce_scatter, which all
-  /// ranks know, or those of gather, scatter and all_to_all, which are private.
+  /// Whether it serves blocks of different sizes. In all_gather and reduce_scatter every rank knows
+  /// the sizes; in gather, scatter and all_to_all they are private.
   bool ragged;
-  /// Whether it knows of hosts: chosen only where ranks of several are at least two on some.
+  /// Whether it knows of hosts. It needs several hosts, and at least two ranks on one of them.
   bool by_host;
-  /// Whether all ranks do alike: rank r + d sends and receives what rank r does, as many blocks at
-  /// a time, with d added to every peer (mod the size). For any d; or `by_host`, where hosts have
-  /// the same number of ranks one after another, for any d that is a multiple of that number.
+  /// Whether all ranks do alike: rank r + d sends and receives as many blocks at a time as rank r,
+  /// with d added to every peer (mod the size). With `by_host`, hosts must have equal numbers of
+  /// consecutive ranks, and d must be a multiple of that number. Otherwise d is any number.
   bool rotates;
-  std::string_view source;  ///< paper or text that the algorithm is taken from
+  std::string_view source;  ///< paper or text that describes the algorithm
 };
 
-/// In the order in which algorithms are listed and equal predictions are decided.
+/// The order is the one in which algorithms are listed; of equal predictions the first wins.
 std::span<const CatalogueEntry> catalogue();
-/// Null when there is no such algorithm for that kind.
+/// Returns null if there is no such algorithm for that kind.
 const CatalogueEntry* find_algorithm(Kind kind, Algorithm algorithm);
-/// Of the kind, or of its v-operation.
+/// The algorithms for the kind, or for its v-operation if `ragged`.
 std::vector<Algorithm> algorithms_for(Kind kind, bool ragged = false);
-/// The problem by what every rank knows of it, which is all that choosing looks at: where sizes are
-/// private a block is taken for 64 KiB.
+/// The problem as every rank knows it, which is all that choosing looks at. If sizes are private, a
+/// block counts as 64 KiB.
 Problem as_all_see_it(Problem problem, std::size_t elem_bytes);
 
 std::optional<Algorithm> parse_algorithm(std::string_view name);
 std::optional<Kind> parse_kind(std::string_view name);
 
-/// What an operation asks of the order in which contributions are combined; each has what those
-/// before it have.
+/// The order in which an operation needs contributions to be combined. Each order also meets the
+/// ones before it.
 enum class CombineOrder : std::uint8_t {
   any,
-  /// Only what neighbouring stretches of ranks have put in, the lower one first: the operation does
-  /// not commute.
+  /// The operation does not commute: only contributions of neighbouring stretches of ranks are
+  /// combined, the lower one first.
   by_rank,
-  /// All ranks' in one step, from the lowest rank up: then floating-point results are the same by
-  /// whatever algorithm, and for any size.
+  /// All ranks' contributions are combined in one step, from the lowest rank up. Floating-point
+  /// results are then the same by any algorithm and for any count.
   at_once,
 };
 /// Whether the algorithm keeps that order.
 bool keeps_order(const Problem& problem, Algorithm algorithm, CombineOrder order);
 
-/// The program that rank `rank` runs. `problem` is whole or as that rank sees it.
+/// The program that rank `rank` runs. `problem` is whole, or as that rank sees it.
 Program make_program(const Problem& problem, const Choice& choice, Rank rank);
 
-/// Of one kind of link.
+/// Costs of one kind of link.
 struct LinkCosts {
-  double latency_ns = 6000;              ///< one small message, one way, beside its two steps
-  double bandwidth_bytes_per_s = 2.5e9;  ///< of one link; also what leaves a host at a time
-  double sender_share = 1;               ///< of a byte's time, what its sender is busy; the rest
-                                         ///< is its receiver's. 1: the wire's
+  double latency_ns = 6000;              ///< one small message, one way, without its two steps
+  double bandwidth_bytes_per_s = 2.5e9;  ///< of one link, and of all that leaves a host
+  double sender_share = 1;               ///< part of a byte's time that keeps the sender busy; the
+                                         ///< rest keeps the receiver busy. 1: the wire's
   double step_ns = 2500;                 ///< per message at either end: a system call
   friend bool operator==(const LinkCosts&, const LinkCosts&) = default;
 };
 
-/// What can be measured by timing calls over one kind of links; see fit().
+/// Costs that timed calls over one kind of link can tell; see fit().
 struct MeasuredCosts {
   LinkCosts links;
   double reduce_bytes_per_s = 8e9;  ///< of the output, one source added
   friend bool operator==(const MeasuredCosts&, const MeasuredCosts&) = default;
 };
 
-/// What links and reductions cost; rank 0's is everyone's.
+/// Costs of links and reductions. All ranks use rank 0's.
 struct CostTable {
-  LinkCosts links;                  ///< between any two ranks: the dearest there are
-  LinkCosts inside;                 ///< between two of one host; only where problems have host_of
+  LinkCosts links;                  ///< between any two ranks: the most expensive ones
+  LinkCosts inside;                 ///< between two ranks of a host; only for problems with host_of
   double reduce_bytes_per_s = 8e9;  ///< of the output, one source added
   double cores_per_rank = 1.0;      ///< below 1, ranks take turns on a core
-  /// Whether `links`, or `inside`, are memory that both ends look into.
+  /// Whether `links`, or `inside`, are memory that both ends can read.
   bool is_memory = false;
   bool is_memory_inside = false;
   std::size_t slot_bytes = 128 << 10;  ///< the most that one message carries
-  /// Where wires move the bytes while ranks go on: how fast all that a rank sends over `links`, or
-  /// over `inside`, passes. 0: ranks move them.
+  /// If wires move the bytes while ranks go on: the rate of all that a rank sends over `links`, or
+  /// over `inside`. 0: ranks move them.
   double wires_bytes_per_s = 0;
   double wires_inside_bytes_per_s = 0;
-  /// How fast all that leaves a host passes. 0: as over one of `links`.
+  /// The rate of all that leaves a host. 0: as over one of `links`.
   double host_bytes_per_s = 0;
-  /// Ports that the lanes over `links` are spread over, each as fast as those say.
+  /// Ports that the lanes over `links` are spread over, each with the speed of `links`.
   std::uint16_t rails = 1;
   friend bool operator==(const CostTable&, const CostTable&) = default;
 };
 
-/// What the caller or CCOLL_ALGO asked for; empty fields are left to the model.
+/// The wishes of the caller or of CCOLL_ALGO; empty fields are left to the model.
 struct Forced {
   std::optional<Algorithm> algorithm;
   std::optional<std::uint16_t> max_lanes;
-  /// Only algorithms that keep it.
+  /// Only algorithms that keep this order are candidates.
   CombineOrder order = CombineOrder::any;
 };
 
@@ -161,17 +161,17 @@ struct Chosen {
   std::string reason;                 ///< one sentence
 };
 
-/// Picks for `problem`, whole or as a rank sees it, with elements of `elem_bytes`; of ragged blocks
-/// only what serves them. Private sizes are not looked at: then `count` stands for every block, a
-/// guess that all ranks share, or 0. A forced algorithm that does not apply falls back to the model
-/// and the reason says so.
+/// Chooses for `problem`, whole or as a rank sees it, with elements of `elem_bytes`. Ragged blocks
+/// leave only the algorithms that serve them. Private sizes are not looked at: `count` then stands
+/// for every block, a guess that all ranks share, or 0. If a forced algorithm does not apply, the
+/// model chooses and the reason says so.
 Chosen choose(const Problem& problem, std::size_t elem_bytes, const CostTable& costs,
               const Forced& forced = {});
 
-/// `costs` with links of one kind everywhere, those that were measured.
+/// Returns `costs` with the measured links, of one kind everywhere.
 CostTable with(CostTable costs, const MeasuredCosts& measured);
 
-/// How long a call took.
+/// The time that a call took.
 struct Measured {
   Problem problem;
   std::size_t elem_bytes = 1;
@@ -179,20 +179,19 @@ struct Measured {
   double ns = 0;
 };
 
-/// The costs with which the model comes nearest to what was measured over links of one kind, among
-/// those with which it chooses no worse among that than with `costs`, of which links and reductions
-/// are replaced.
+/// Fits links and reductions of `costs` to calls that were measured over links of one kind. The
+/// result chooses no worse among them than `costs` does, and comes nearest to their times.
 MeasuredCosts fit(const CostTable& costs, std::span<const Measured> measured);
 
-/// How well the model tells what was measured; 1 is perfect, and is that of nothing measured.
+/// How well the model predicts the measured times; 1 is perfect, also if nothing was measured.
 struct Accuracy {
-  double off = 1;  ///< the factor between predicted and measured times: of a typical good algorithm
+  double off = 1;    ///< factor between predicted and measured time of a typical good algorithm
   double picks = 1;  ///< how much longer the chosen ones take than the best: the geometric mean
 };
 Accuracy assess(const CostTable& costs, std::span<const Measured> measured);
 
-/// The table that `cc-bench explain` prints: candidates, predicted times, roundings, the reason.
-/// With what was measured of that problem, if anything. `problem` is whole.
+/// The table that `cc-bench explain` prints: candidates, predicted times, roundings, the reason,
+/// and any measured times of that problem. `problem` is whole.
 std::string explain(const Problem& problem, DataType type, const CostTable& costs,
                     const Forced& forced = {}, std::span<const Measured> measured = {});
 

@@ -3,14 +3,14 @@
 /// Bruck's algorithms: ⌈log2 n⌉ messages per rank for any n, at distances 1, 2, 4, …
 ///
 /// All-gather: in round k a rank sends all that it holds to the rank 2^k behind and gets as much
-/// from the rank 2^k ahead, so that it always holds the blocks from its own number on, mod n.
-/// All-to-all: a block for the rank d ahead travels 2^k ahead in round k if bit k of d is set, all
-/// such blocks in one message; on its way it waits in scratch, under the number d. Block numbers
-/// are taken mod n, so the rotations before and after that the paper needs fall away.
+/// from the rank 2^k ahead. So it always holds the blocks from its own number on, mod n.
+/// All-to-all: a block for the rank d ahead travels 2^k ahead in round k if bit k of d is set. All
+/// such blocks share one message. On its way a block waits in scratch, under the number d. Block
+/// numbers are taken mod n, which makes the paper's rotations unnecessary.
 ///
 /// Rounds: ⌈log2 n⌉. Bytes sent per rank: n-1 blocks for all_gather; for all_to_all as many blocks
-/// as the numbers below n have set bits, about (n/2) log2 n: for small blocks. Any n; all_gather's
-/// blocks of any sizes, all_to_all's of one.
+/// as the numbers below n have set bits, about (n/2) log2 n: for small blocks. Any n; all_gather
+/// takes blocks of any sizes, all_to_all equal ones.
 /// Source: J. Bruck, C.-T. Ho, S. Kipnis, E. Upfal, D. Weathersby, "Efficient algorithms for
 /// all-to-all communications in multiport message-passing systems", IEEE Trans. Parallel Distrib.
 /// Syst. 8 (1997).
@@ -24,7 +24,7 @@
 namespace ccoll {
 namespace {
 
-/// Blocks that all_gather's round `round` moves: all held, but no more than are missing.
+/// Blocks that all_gather's round `round` moves: all held, but at most as many as are missing.
 std::uint32_t blocks_moved(std::uint32_t round, Rank n) {
   return std::min(1U << round, n - (1U << round));
 }
@@ -34,7 +34,7 @@ std::uint32_t first_round(Rank distance) {
   return static_cast<std::uint32_t>(std::countr_zero(distance));
 }
 
-/// What each rank of a ragged all_gather sends: O(n log n).
+/// Adds each rank's load of a ragged all_gather in O(n log n).
 void add_ragged_loads(const Problem& problem, Theory& theory) {
   const Rank n = problem.size;
   std::vector<std::uint64_t> before(2 * std::size_t{n} + 1, 0);  // twice around
@@ -99,7 +99,7 @@ Theory bruck_all_gather_theory(const Problem& problem) {
 Program bruck_all_to_all(const Problem& problem, Rank rank) {
   const Rank n = problem.size;
   Lane lane;
-  // Distances with one bit, the smallest of which is followed by 3, travel once and never wait.
+  // Blocks for distances with one bit travel once and never wait; distance 3 is the first to wait.
   if (n > 3) {
     lane.scratch_block = 3;
     lane.scratch_blocks = n - 3;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What the algorithms' files share: operands, rank arithmetic and the sums that their formulas
-/// need. Private to this folder.
+/// Operands, rank arithmetic and sums that the algorithms share. Private to this folder.
 
 #include <bit>
 #include <cstdint>
@@ -58,12 +57,12 @@ struct BlockSizes {
 };
 BlockSizes block_sizes(const Problem& problem, std::uint32_t blocks);
 
-/// Of what a step sends to so many ranks: Load::elems_repeated.
+/// The elements that a step repeats if it sends `elems` to so many ranks: Load::elems_repeated.
 constexpr std::uint64_t repeated(std::uint64_t elems, std::uint64_t receivers) {
   return receivers > 1 ? elems * (receivers - 1) : 0;
 }
 
-/// Counts one rank's load, and that part of it which crosses between hosts, in busiest and total.
+/// Adds one rank's load, and its part that crosses between hosts, to busiest and total.
 void count_rank(Theory& theory, const Load& load, const Load& crossing);
 
 /// Whether no element is ever moved between ranks.

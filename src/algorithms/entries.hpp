@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What the catalogue's rows are made of: each algorithm's program and theory, defined in the file
-/// of its name (ring's broadcast and reduce in chain.cpp). Programs are those of two ranks or more:
-/// see program_alone. Private to this folder; everyone else uses catalogue().
+/// The parts of the catalogue's rows: each algorithm's program and theory. Each is defined in the
+/// file of its name (ring's broadcast and reduce in chain.cpp). The programs need two ranks or
+/// more: see program_alone. Private to this folder; other code uses catalogue().
 
 #include "algorithms/algorithms.hpp"
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Who shares a host with whom, as the algorithms that know of hosts look at it: hosts in a row,
-/// each with its ranks in ascending order. A problem without host_of has one host. Private to this
-/// folder.
+/// Which ranks share a host, as the algorithms that know of hosts see it: a row of hosts, each with
+/// its ranks in ascending order. A problem without host_of has one host. Private to this folder.
 
 #include <cstdint>
 #include <span>
@@ -29,15 +28,15 @@ class Hosts {
   Rank largest() const { return largest_; }
 
   Rank host_of(Rank rank) const { return places_[rank].host; }
-  /// Which of its host's ranks it is, from 0.
+  /// The rank's number among its host's ranks, from 0.
   Rank index_of(Rank rank) const { return places_[rank].index; }
-  /// Its host's other ranks, ascending.
+  /// The other ranks of its host, ascending.
   std::vector<Rank> others_beside(Rank rank) const;
-  /// All ranks of other hosts: those of the next host first, so that not all ranks turn to the same
-  /// one at once. The same row for all ranks of a host.
+  /// All ranks of other hosts. The next host's come first, so that ranks do not all turn to the
+  /// same host at once. All ranks of a host get the same row.
   std::vector<Rank> ranks_elsewhere(Rank host) const;
-  /// The rank of `host` through which data of, or for, a rank of another host pass: its ranks take
-  /// turns, so that all of them have a part in what enters and leaves the host.
+  /// The rank of `host` that passes on data of, or for, rank `of_rank` of another host. The host's
+  /// ranks take turns, so that all carry a part of the host's traffic.
   Rank gate(Rank host, Rank of_rank) const { return members(host)[index_of(of_rank) % size(host)]; }
 
  private:
@@ -46,9 +45,9 @@ class Hosts {
     Rank index;
   };
   std::vector<Place> places_;
-  // Flat, for programs of ten thousands of ranks: each rank's program looks at all hosts.
+  // Flat, for programs of tens of thousands of ranks: each rank's program looks at all hosts.
   std::vector<Rank> row_;    ///< all ranks, host by host
-  std::vector<Rank> first_;  ///< where each host's ranks begin in it, and its end
+  std::vector<Rank> first_;  ///< where each host's ranks begin in row_, and its end
   Rank smallest_ = 0;
   Rank largest_ = 0;
 };

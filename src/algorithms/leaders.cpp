@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Leaders: one rank of each host speaks for it, and the leaders form a binary tree.
+/// Leaders: one rank of each host acts for it, and the leaders form a binary tree.
 ///
-/// On the way up a leader combines what its host's ranks and the leaders below it have, in one
-/// pass; on the way down it hands the result to both. Each buffer crosses between hosts once per
-/// edge of the tree, however many ranks a host has, and what crosses waits for ⌈log2 h⌉ hops
-/// rather than ⌈log2 n⌉: the best there is for short buffers. A leader is its host's first rank;
-/// the root leads its own. Where there is one host, everyone talks to rank 0 or the root.
+/// On the way up a leader combines, in one pass, the data of its host's ranks and of the leaders
+/// below it; on the way down it hands the result to both. Each buffer crosses between hosts once
+/// per edge of the tree, however many ranks a host has. That takes ⌈log2 h⌉ hops between hosts, not
+/// ⌈log2 n⌉: the best there is for short buffers. A leader is its host's first rank; the root leads
+/// its own. If there is one host, all ranks talk to rank 0 or the root.
 ///
-/// Rounds, h hosts: 1 + ⌈log2 h⌉ for each way; a way up and a way down for all_reduce and barrier.
+/// Rounds, h hosts: 1 + ⌈log2 h⌉ each way; all_reduce and barrier go up and down.
 /// Bytes sent between hosts by a leader: up to 3 × size for all_reduce, 2 × size for broadcast,
 /// size for reduce. Any number of ranks on each host, in any order.
 /// Source: N. T. Karonis et al., "Exploiting hierarchy in parallel computer networks to optimize
@@ -32,7 +32,7 @@ class Leaders {
   const Hosts& hosts() const { return hosts_; }
   Rank root_host() const { return hosts_.host_of(root_); }
   Rank leader(Rank host) const { return host == root_host() ? root_ : hosts_.members(host)[0]; }
-  /// Where a host stands in the tree of hosts, which begins at the root's.
+  /// A host's place in the tree of hosts, which begins at the root's.
   TreeNode host_node(Rank host) const {
     TreeNode node = binary_tree(behind(host, root_host(), hosts_.count()), hosts_.count());
     if (node.parent) node.parent = ahead(*node.parent, root_host(), hosts_.count());
@@ -45,7 +45,7 @@ class Leaders {
     const TreeNode of_host = host_node(host);
     TreeNode node;
     if (of_host.parent) node.parent = leader(*of_host.parent);
-    // What has the longer way goes first.
+    // Leaders come first: their data have the longer way.
     for (const Rank below : of_host.children) node.children.push_back(leader(below));
     const auto beside = hosts_.others_beside(rank);
     node.children.insert(node.children.end(), beside.begin(), beside.end());
@@ -105,7 +105,7 @@ Theory leaders_theory(const Problem& problem) {
     across.busiest.elems_repeated = std::max(across.busiest.elems_repeated, crossing_again);
     across.total.elems_repeated += crossing_again;
   }
-  // Any other rank's way up.
+  // Any other rank sends one message up.
   if (up) most_messages = std::max<std::uint64_t>(most_messages, 1);
   theory.depth = height * ways;
   theory.busiest.messages = most_messages;

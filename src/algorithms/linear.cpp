@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Linear: the root talks to everyone itself.
+/// Linear: the root talks to all ranks itself.
 ///
 /// Broadcast and scatter are n-1 sends of the root, gather n-1 receives; reduce combines all n
-/// contributions in one step. No other rank does more than one message, nothing is forwarded and no
-/// scratch is needed, which is the best there is for few ranks. The root's links are the limit.
+/// contributions in one step. No other rank has more than one message, nothing is forwarded and no
+/// scratch is needed. That is the best there is for few ranks. The root's links are the limit.
 ///
 /// Rounds: 1. Bytes sent by the root: (n-1) × size for broadcast, all blocks but its own for
 /// scatter; by the others: their contribution for reduce and gather. Any n and root, blocks of any

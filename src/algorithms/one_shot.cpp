@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// One-shot: everyone sends what the others need straight to them, in one round.
+/// One-shot: every rank sends the others directly what they need, in one round.
 ///
-/// One lane sends the rank's own data to every other rank; a second receives from all of them, and
-/// combines everything in one pass where there is something to combine. Nothing is ever forwarded,
-/// so there is only one message on the longest path: the best there is for short buffers and few
-/// ranks. All-reduce pays for that with n-1 times the whole buffer per rank.
+/// One lane sends the rank's own data to every other rank; a second lane receives from all of them.
+/// It combines everything in one pass if there is something to combine. Nothing is forwarded, so
+/// the longest path has one message: the best there is for short buffers and few ranks. All-reduce
+/// pays for that with n-1 times the whole buffer per rank.
 ///
 /// Rounds: 1. Bytes sent per rank: (n-1) × size for all_reduce, (n-1) × its own block for
 /// all_gather, all blocks but its own for reduce_scatter. Any n; n-1 links per rank.
@@ -18,7 +18,7 @@
 namespace ccoll {
 namespace {
 
-/// The others, nearest ahead first, so that not all ranks send to rank 0 at once.
+/// The other ranks, nearest ahead first, so that not all ranks send to rank 0 at once.
 std::vector<Rank> others_ahead(Rank rank, Rank n) {
   std::vector<Rank> others;
   for (Rank distance = 1; distance < n; ++distance) others.push_back(ahead(rank, distance, n));
@@ -38,8 +38,7 @@ std::vector<Receive> from_all_others(Rank rank, Rank n) {
 Program one_shot_all_reduce(const Problem& problem, Rank rank) {
   const Rank n = problem.size;
   Lane send;
-  // In place the result overwrites the input as soon as it is complete, and a slow peer may not
-  // have read it by then.
+  // In place, the complete result overwrites the input at once; a slow peer may not have read it.
   send.steps.push_back(
       {.local = {input(0)}, .sends = others_ahead(rank, n), .lend = Lend::if_separate});
   Lane receive;
@@ -106,7 +105,7 @@ Program one_shot_reduce_scatter(const Problem& problem, Rank rank) {
   const Rank n = problem.size;
   Lane send;
   for (const Rank peer : others_ahead(rank, n)) {
-    // In place only the own block is written, and that one is never sent.
+    // In place, only the own block is written, and it is never sent.
     send.steps.push_back({.local = {input(peer)}, .sends = {peer}, .lend = Lend::always});
   }
   Lane receive;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Pairwise all-to-all: in round r everyone sends to the rank r ahead of it.
+/// Pairwise all-to-all: in round r every rank sends to the rank r ahead of it.
 ///
-/// Every rank has a block for every other, and nothing can be combined, so all that matters is that
-/// nobody is asked for two things at once. In round r, rank i sends to i+r and receives from i-r:
-/// each round is a permutation. Sending, receiving and copying the own block are a lane each, so
-/// that a slow sender does not keep a rank from sending on, and who finds all there when it comes
-/// takes it before it copies what nobody waits for.
+/// Every rank has a block for every other, and nothing can be combined. So it only matters that no
+/// rank gets two requests at once. In round r, rank i sends to i+r and receives from i-r: each
+/// round is a permutation. Sending, receiving and copying the own block have a lane each. So a slow
+/// sender does not stop a rank from sending, and blocks that have arrived are taken before the own
+/// block is copied.
 ///
 /// Rounds: n-1, none waiting for another. Bytes sent per rank: (n-1) blocks. Any n, blocks of any
 /// sizes, which only their sender and receiver know; not in place.
@@ -21,7 +21,7 @@
 namespace ccoll {
 namespace {
 
-/// Row i of the matrix of sizes is what rank i sends, to itself too.
+/// Theory for ragged blocks. Row i of the matrix of sizes is what rank i sends, to itself too.
 Theory ragged(const Problem& problem, Theory theory) {
   const std::size_t n = problem.size;
   for (std::size_t from = 0; from < n; ++from) {

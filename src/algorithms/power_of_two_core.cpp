@@ -21,7 +21,7 @@ std::uint64_t largest_group_sum(const Problem& problem, const PowerOfTwoCore& co
     const std::vector<std::uint64_t> sums = group_sums(problem, core);
     return *std::max_element(sums.begin(), sums.end());
   }
-  // The lowest places stand for two ranks each.
+  // The lowest places stand for two ranks each, so place 0 has the largest sum.
   std::uint64_t blocks = 0;
   for (std::uint32_t round = 0; round < core.rounds; ++round) {
     blocks += core.group(Buffer::output, 0, round).blocks;

@@ -2,9 +2,9 @@
 #pragma once
 
 /// How recursive doubling and halving serve any number of ranks: a core of 2^k ranks does the
-/// exchange, and each of the n - 2^k extra ranks hands its part to a neighbour before and is told
-/// the result after. The extra ranks are 0, 2, 4, …, each served by the next one, so that the ranks
-/// that a place of the core stands for are consecutive. Private to this folder.
+/// exchange. Each of the n - 2^k extra ranks hands its part to a neighbour before, and gets the
+/// result after. The extra ranks are 0, 2, 4, …, and the next rank serves each of them. So the
+/// ranks that a place of the core stands for are consecutive. Private to this folder.
 
 #include <algorithm>
 
@@ -26,7 +26,7 @@ struct PowerOfTwoCore {
   Rank partner(Rank rank, std::uint32_t round) const {
     return rank_at(place_of(rank) ^ (1U << round));
   }
-  /// The first of the ranks that places from `place` on stand for; place ≤ 2^rounds.
+  /// The first rank that the places from `place` on stand for; place ≤ 2^rounds.
   Rank first_rank(Rank place) const { return place < extra ? 2 * place : place + extra; }
   /// One block for each rank that the group of 2^round places around `place` stands for.
   Operand group(Buffer buffer, Rank place, std::uint32_t round) const {
@@ -36,8 +36,8 @@ struct PowerOfTwoCore {
   }
 };
 
-/// Messages on the longest path. It takes as many hops as its two places differ in bits, one more
-/// where it begins at an extra rank and one more where it ends at one: the places of extra ranks
+/// Messages on the longest path. A path takes one hop per bit in which its two places differ, one
+/// more if it begins at an extra rank, and one more if it ends at one. The places of extra ranks
 /// are the lowest, and differ in fewer bits.
 inline std::uint64_t recursive_doubling_depth(Rank size) {
   const PowerOfTwoCore core(size);
@@ -45,11 +45,11 @@ inline std::uint64_t recursive_doubling_depth(Rank size) {
   return std::max(core.rounds + 1, 2 + ceil_log2(core.extra));
 }
 
-/// By place, the elements of the blocks of its groups of 1, 2, 4, … places together, short of all
-/// of them: what doubling sends and halving receives. For ragged blocks: O(n log n).
+/// For each place, the elements in the blocks of its groups of 1, 2, 4, … places, without the group
+/// of all. Doubling sends as many and halving receives them. For ragged blocks: O(n log n).
 std::vector<std::uint64_t> group_sums(const Problem& problem, const PowerOfTwoCore& core);
 
-/// The largest of them, for blocks of any sizes.
+/// The largest of the group sums, for blocks of any sizes.
 std::uint64_t largest_group_sum(const Problem& problem, const PowerOfTwoCore& core);
 
 }  // namespace ccoll

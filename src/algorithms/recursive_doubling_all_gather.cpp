@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Recursive doubling all-gather: what a rank holds doubles with every round.
+/// Recursive doubling all-gather: the data that a rank holds double with every round.
 ///
-/// In round k a rank exchanges the blocks of its group of 2^k ranks for those of the group next to
-/// it; they are consecutive, so each exchange is one message each way. When n is no power of two,
-/// the extra ranks give their block to a neighbour first and get all the others from it last. Few
-/// messages, no byte sent needlessly: for short blocks.
+/// In round k a rank exchanges the blocks of its group of 2^k ranks for those of the next group.
+/// They are consecutive, so each exchange is one message each way. If n is not a power of two, the
+/// extra ranks give their block to a neighbour first and get all the others from it last. It sends
+/// few messages, and no byte that is not needed: for short blocks.
 ///
 /// Rounds: log2 n, or at most ⌊log2 n⌋ + 2. Bytes sent per rank: n-1 blocks; about twice as many by
-/// a rank that serves an extra one. Any n, blocks of any sizes. Source: R. Thakur, R. Rabenseifner,
-/// W. Gropp, Int. J. High Perform. Comput. Appl. 19 (2005). Drawings:
-/// recursive_doubling_all_gather_4.txt, recursive_doubling_all_gather_5.txt
+/// a rank that serves an extra one. Any n, blocks of any sizes.
+/// Source: R. Thakur, R. Rabenseifner, W. Gropp, Int. J. High Perform. Comput. Appl. 19 (2005).
+/// Drawings: recursive_doubling_all_gather_4.txt, recursive_doubling_all_gather_5.txt
 
 #include <algorithm>
 
@@ -57,7 +57,7 @@ Lane core_lane(const PowerOfTwoCore& core, Rank rank, Rank n) {
   return lane;
 }
 
-/// What each rank sends, for ragged blocks only.
+/// Adds each rank's load, for ragged blocks only.
 void add_ragged_loads(const Problem& problem, Theory& theory) {
   const PowerOfTwoCore core(problem.size);
   const std::uint64_t all = block_sizes(problem, problem.size).total;

@@ -2,10 +2,10 @@
 
 /// Recursive doubling all-reduce: after round k, groups of 2^k ranks agree.
 ///
-/// In every round a rank exchanges all that it has with a partner twice as far away as before, and
-/// both add up the same two numbers in the same order, so all ranks end with the same bits. When n
-/// is no power of two, the extra ranks add their part to a neighbour's first and get the result
-/// from it last. The whole buffer travels in every round, so this is for short ones.
+/// In every round a rank exchanges all that it has with a partner twice as far away as before. Both
+/// add the same two numbers in the same order, so all ranks end with the same bits. If n is not a
+/// power of two, the extra ranks first add their part to a neighbour's, and get the result from it
+/// last. The whole buffer travels in every round, so this is for short ones.
 ///
 /// Rounds: log2 n, or at most ⌊log2 n⌋ + 2. Bytes sent per rank: ⌈log2 n⌉ × size. Any n.
 /// Source: R. Thakur, R. Rabenseifner, W. Gropp, Int. J. High Perform. Comput. Appl. 19 (2005).
@@ -18,13 +18,13 @@ namespace ccoll {
 namespace {
 
 Lane extra_lane(Rank rank) {
-  // In place the input is overwritten by the result, and that contains it: it has been read.
+  // In place, the result overwrites the input; it contains the input, so that has been read.
   return {.steps = {{.local = {input(0)}, .sends = {rank + 1}, .lend = Lend::always},
                     {.receives = {{rank + 1}}, .store = {output(0)}}}};
 }
 
 /// Each exchange is two steps, a send and then a receive; a receive shares its step with the next
-/// round's send. What has been sent is overwritten in the next round, so it is not lent.
+/// round's send. The next round overwrites the sent data, so they are not lent.
 Lane core_lane(const PowerOfTwoCore& core, Rank rank) {
   Lane lane;
   const bool serves = core.serves_extra(rank);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Recursive halving: what a rank is responsible for halves with every round.
+/// Recursive halving: the range that a rank is responsible for halves with every round.
 ///
-/// Reduce-scatter: in each round a rank sends its partner the half of its blocks that lies on the
-/// partner's side and adds what it gets to the other half, first over the longest distance, until
-/// one block is left. All-reduce (Rabenseifner's algorithm) does this and then runs the rounds
-/// backwards, so that everyone gets all blocks: as few bytes as a ring, in 2 log2 n messages.
-/// When n is no power of two the extra ranks add all they have to a neighbour's first and get their
+/// Reduce-scatter: in each round a rank sends its partner the half of its blocks on the partner's
+/// side, and adds what it gets to the other half. The first distance is the longest; the last round
+/// leaves one block. All-reduce (Rabenseifner's algorithm) does this and then runs the rounds
+/// backwards, so that all ranks get all blocks: as few bytes as a ring, in 2 log2 n messages. If n
+/// is not a power of two, the extra ranks first add all they have to a neighbour's, and get their
 /// result from it last.
 ///
-/// Rounds: log2 n for reduce_scatter, 2 log2 n for all_reduce; up to 2 more for other n. Bytes sent
-/// per rank: (n-1)/n × size for reduce_scatter, twice that for all_reduce; a rank that serves an
-/// extra one sends the whole result, or its block, as well. Any n; blocks of any sizes.
+/// Rounds: log2 n for reduce_scatter, 2 log2 n for all_reduce; up to 2 more if n is no power of
+/// two. Bytes sent per rank: (n-1)/n × size for reduce_scatter, twice that for all_reduce. A rank
+/// that serves an extra one also sends it the result or its block. Any n; blocks of any sizes.
 /// Source: R. Rabenseifner, "Optimization of collective reduction operations", ICCS (2004); R.
 /// Thakur, R. Rabenseifner, W. Gropp, Int. J. High Perform. Comput. Appl. 19 (2005).
 /// Drawings: recursive_halving_all_reduce_4.txt, recursive_halving_reduce_scatter_5.txt
@@ -41,7 +41,7 @@ Lane all_reduce_lane(const PowerOfTwoCore& core, Rank rank) {
   Buffer held = serves ? Buffer::output : Buffer::input;
   for (std::uint32_t round = core.rounds; round-- > 0;) {
     const Rank partner = core.partner(rank, round);
-    // What is sent comes back only as part of a result that was made from it.
+    // A rank gets the sent blocks back only as a part of the result that was made from them.
     lane.steps.push_back({.local = {group_of_one_each(held, core.place_of(partner), round)},
                           .sends = {partner},
                           .lend = Lend::always});
@@ -72,7 +72,7 @@ Lane reduce_scatter_lane(const PowerOfTwoCore& core, Rank rank, Rank n) {
   const bool serves = core.serves_extra(rank);
   Buffer held = Buffer::input;
   if (serves || core.rounds > 1) {
-    // Of what it holds after its first step.
+    // Scratch has the blocks that the rank holds after its first step.
     const Operand kept =
         serves ? scratch(0, n) : core.group(Buffer::scratch, place, core.rounds - 1);
     lane.scratch_block = kept.block;
@@ -85,8 +85,8 @@ Lane reduce_scatter_lane(const PowerOfTwoCore& core, Rank rank, Rank n) {
   }
   for (std::uint32_t round = core.rounds; round-- > 0;) {
     const Rank partner = core.partner(rank, round);
-    // In place only the own block of the input is written, and that is not sent. Scratch is
-    // written again in the next window.
+    // In place, only the own block of the input is written, and it is not sent. Scratch is written
+    // again in the next window.
     lane.steps.push_back({.local = {core.group(held, core.place_of(partner), round)},
                           .sends = {partner},
                           .lend = held == Buffer::input ? Lend::always : Lend::never});
@@ -103,7 +103,7 @@ Lane reduce_scatter_lane(const PowerOfTwoCore& core, Rank rank, Rank n) {
   return lane;
 }
 
-/// In place the input is overwritten by a result that contains it: it has been read.
+/// In place, a result that contains the input overwrites it, so it has been read.
 Lane extra_lane(Rank rank, std::uint32_t blocks, Operand result) {
   return {.steps = {{.local = {input(0, blocks)}, .sends = {rank + 1}, .lend = Lend::always},
                     {.receives = {{rank + 1}}, .store = {result}}}};
@@ -127,8 +127,8 @@ Program recursive_halving_reduce_scatter(const Problem& problem, Rank rank) {
       core.is_extra(rank) ? extra_lane(rank, n, output(rank)) : reduce_scatter_lane(core, rank, n));
 }
 
-/// Place 0 does most: the blocks that are longer are the first ones, and it serves an extra rank if
-/// there is any.
+/// Place 0 does most: the longer blocks are the first ones, and it serves an extra rank if there is
+/// one.
 Theory recursive_halving_all_reduce_theory(const Problem& problem) {
   const PowerOfTwoCore core(problem.size);
   const std::uint64_t places = std::uint64_t{1} << core.rounds;
@@ -143,8 +143,8 @@ Theory recursive_halving_all_reduce_theory(const Problem& problem) {
   const BlockSizes sizes = block_sizes(problem, theory.blocks);
   theory.depth = 2 * (core.rounds + serves);
   theory.roundings = ceil_log2(problem.size);
-  // Of the halves that place 0 sends, those that begin beyond the last block with elements do not
-  // travel; what it sends on the way back begins at block 0.
+  // Place 0 sends no half that begins beyond the last block with elements. Its sends on the way
+  // back begin at block 0.
   theory.busiest.messages =
       core.rounds + static_cast<std::uint64_t>(std::bit_width(sizes.present - 1)) + serves;
   std::uint64_t groups = 0;  // elements in the groups of 1, 2, 4, … places from place 0 on
@@ -152,7 +152,7 @@ Theory recursive_halving_all_reduce_theory(const Problem& problem) {
   for (std::uint32_t round = 0; round < core.rounds; ++round) {
     const std::uint64_t group = std::uint64_t{1} << round;
     groups += group * (count / places) + std::min(group, count % places);
-    // Its other half's members all send a group that is not empty, and its own do on the way back.
+    // The other half's members all send a group that is not empty, and its own do on the way back.
     theory.total.messages += 2 * group * ((sizes.present + group - 1) / group);
   }
   theory.busiest.elems_sent = count + groups - sizes.largest + serves * count;
@@ -176,7 +176,7 @@ Theory recursive_halving_reduce_scatter_theory(const Problem& problem) {
   theory.roundings = ceil_log2(n);
   theory.busiest.messages = core.rounds + (serves ? 1 : 0);
   theory.total.messages = places * core.rounds + 2 * extra;
-  // An extra rank sends all blocks; any other all but its own.
+  // An extra rank sends all blocks; any other rank all but its own.
   theory.busiest.elems_sent = sizes.total - (serves ? 0 : sizes.smallest);
   theory.total.elems_reduced = (n - 1) * sizes.total;
   theory.total.elems_sent = n * sizes.total;

@@ -20,8 +20,8 @@
 namespace ccoll {
 namespace {
 
-/// A rank sends each block twice, but its own once and the next rank's once. Taken over all ranks,
-/// the smallest such pair of neighbours is two of the short blocks, unless only one is short.
+/// A rank sends each block twice, but its own and the next rank's once. Over all ranks, the
+/// smallest such pair of neighbours is two of the short blocks, unless only one is short.
 std::uint64_t most_sent(std::uint64_t count, Rank n) {
   const std::uint64_t smallest_pair = 2 * (count / n) + (count % n + 1 == n ? 1 : 0);
   return 2 * count - smallest_pair;
@@ -35,8 +35,8 @@ Program ring_all_reduce(const Problem& problem, Rank rank) {
   const Rank previous = behind(rank, 1, n);
 
   Lane lane;
-  // Lending the input is safe even in place: block rank-1 comes back, to be overwritten, only after
-  // every rank has added to it, and `next` was the first.
+  // Lending the input is safe even in place. Block rank-1 is overwritten only when it comes back,
+  // after every rank has added to it, and `next` added first.
   lane.steps.push_back({.local = {input(previous)}, .sends = {next}, .lend = Lend::always});
   for (Rank back = 2; back < n; ++back) {
     lane.steps.push_back(

@@ -21,7 +21,7 @@ Program ring_reduce_scatter(const Problem& problem, Rank rank) {
   const Rank previous = behind(rank, 1, n);
 
   Lane lane;
-  // In place only the own block is ever written, so any other may be lent.
+  // In place, only the own block is ever written, so any other may be lent.
   lane.steps.push_back({.local = {input(previous)}, .sends = {next}, .lend = Lend::always});
   for (Rank back = 2; back < n; ++back) {
     lane.steps.push_back(

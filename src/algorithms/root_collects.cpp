@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Root collects: everything goes to rank 0 and comes back from there.
+/// Root collects: all data go to rank 0 and come back from there.
 ///
-/// What every tutorial starts with, and the measure of what the other algorithms gain: rank 0
-/// combines or collects what all the others send, and then tells everyone the result: all of it, or
-/// each its block. Rank 0's links and its adding are the limit, while all the others wait.
+/// Every tutorial starts with it, and it is the measure of what other algorithms gain. Rank 0
+/// combines or collects what the others send, and then sends each of them the result or its block.
+/// Rank 0's links and its adding are the limit, while all the others wait.
 ///
 /// Rounds: 2. Bytes sent by rank 0: (n-1) × size for all_reduce, (n-1) × all blocks for all_gather,
 /// all blocks but its own for reduce_scatter; by the others: what they contribute. Any n, blocks of
@@ -29,8 +29,8 @@ std::vector<Rank> all_others(Rank n) {
   return others;
 }
 
-/// Sends its contribution and stores what comes back, in two lanes, so that the next window is sent
-/// before the last one has come back. In place the result overwrites only what rank 0 has read.
+/// Sends the contribution and stores what comes back, in two lanes: the next window is sent before
+/// the last one has come back. In place, the result overwrites only what rank 0 has read.
 Program other_program(const Problem& problem, Rank rank, std::uint32_t blocks, Operand contribution,
                       Operand result) {
   Program program = empty_program(problem, rank, blocks);

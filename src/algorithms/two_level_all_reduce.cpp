@@ -3,11 +3,11 @@
 /// Two-level all-reduce: reduce-scatter inside each host, all-reduce across hosts, all-gather
 /// inside.
 ///
-/// The buffer is cut into L shares, L the ranks of the smallest host, and each share into h blocks,
-/// h the hosts. The a-th rank of a host combines share a of all its host's ranks; the a-th ranks of
-/// all hosts then make a two-shot all-reduce of share a among them, each responsible for the block
-/// of its host; whoever has a finished block hands it to its host's others. What crosses between
-/// hosts is what a ring of hosts would send, in two rounds, and L ranks of each host carry it.
+/// The buffer is cut into L shares (L: ranks of the smallest host), and each share into h blocks
+/// (h: hosts). The a-th rank of a host combines share a of all its host's ranks. The a-th ranks of
+/// all hosts then make a two-shot all-reduce of share a, each responsible for its host's block. A
+/// rank that has a finished block hands it to its host's others. Between hosts travels as much as
+/// in a ring of hosts, in two rounds, and L ranks of each host carry it.
 ///
 /// Rounds: 4, of which 2 between hosts. Bytes sent between hosts by one of the L: 2(h-1)/h ×
 /// size/L. Any number of ranks on each host, in any order, any count. Source: M. Cho et al.,
@@ -23,11 +23,11 @@
 namespace ccoll {
 namespace {
 
-// Every rank has lane 0, and 1, which takes finished blocks; the others are those of ranks that
-// have a share.
-constexpr std::uint16_t kContribute = 0;  // own data to whom its share it is
-constexpr std::uint16_t kCombine = 2;     // one's share inside the host, then blocks to other hosts
-constexpr std::uint16_t kFinish = 3;      // one's block of the share, across hosts
+// Every rank has lane 0, and lane 1, which takes finished blocks; only ranks with a share have the
+// others.
+constexpr std::uint16_t kContribute = 0;  // own data to the rank whose share it is
+constexpr std::uint16_t kCombine = 2;     // own share inside the host, then blocks to other hosts
+constexpr std::uint16_t kFinish = 3;      // the own block of the share, across hosts
 constexpr std::uint16_t kHandOn = 4;      // the share's other blocks, as other hosts finish them
 
 class TwoLevel {
@@ -47,7 +47,7 @@ class TwoLevel {
     for (const Rank to : beside_) {
       const Rank share = hosts_.index_of(to);
       if (share >= hosts_.smallest()) continue;
-      // In place it is overwritten by results that are made after `to` has read it.
+      // In place, results overwrite it that are made after `to` has read it.
       lane.steps.push_back({.local = {input(share * h_, h_)}, .sends = {to}, .lend = Lend::always});
     }
     return lane;
@@ -107,13 +107,13 @@ class TwoLevel {
   }
 
  private:
-  /// The next one first, so that not all turn to the same one at once.
+  /// The other hosts, the next one first, so that hosts do not all turn to the same one at once.
   std::vector<Rank> other_hosts() const {
     std::vector<Rank> others;
     for (Rank distance = 1; distance < h_; ++distance) others.push_back(ahead(host_, distance, h_));
     return others;
   }
-  /// Whose share is the same one there.
+  /// The rank of `host` that has the same share.
   Rank partner(Rank host) const { return hosts_.members(host)[index_]; }
 
   Hosts hosts_;
@@ -145,7 +145,7 @@ Theory two_level_all_reduce_theory(const Problem& problem) {
   const bool inside = hosts.largest() > 1;
   theory.depth = (inside ? 2 : 0) + (h > 1 ? 2 : 0);
   theory.across = Across{.depth = h > 1 ? 2U : 0U, .busiest = {}, .total = {}};
-  theory.roundings = inside ? 2 : 1;  // also where there is nothing to combine across
+  theory.roundings = inside ? 2 : 1;  // also if there is nothing to combine across hosts
 
   struct Share {
     std::uint64_t elems = 0;

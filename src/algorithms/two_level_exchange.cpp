@@ -3,12 +3,12 @@
 /// Two-level reduce-scatter, all-gather and all-to-all: between two hosts every block travels as
 /// little as it can, and all ranks of a host carry their part of it.
 ///
-/// What concerns only ranks of one host goes straight from one to the other. Whatever enters or
-/// leaves a host passes one of its ranks, its gate, which depends on the remote rank's place in its
-/// host. Reduce-scatter: the gate combines its host's contributions to a remote rank's block and
-/// sends their sum. All-gather: the gate takes a remote rank's block in and hands it to its host's
-/// others. All-to-all: the gate collects what all of its host have for a remote rank and sends that
-/// as one message.
+/// Data between ranks of one host go directly from one to the other. Data that enter or leave a
+/// host pass one of its ranks, the gate, which depends on the remote rank's place in its host.
+/// Reduce-scatter: the gate combines its host's contributions to a remote rank's block and sends
+/// their sum. All-gather: the gate takes in a remote rank's block and hands it to its host's
+/// others. All-to-all: the gate collects what its host's ranks have for a remote rank and sends
+/// that as one message.
 ///
 /// Rounds: 2, of which 1 between hosts. Blocks that leave a host of m ranks, of n in all on h
 /// hosts: n-m for reduce_scatter, each a sum of m; m(h-1) for all_gather; m(n-m) for all_to_all, in
@@ -28,11 +28,11 @@
 namespace ccoll {
 namespace {
 
-// Reduce-scatter and all-to-all; lane 3 takes what is for oneself.
+// The lanes of reduce-scatter and all-to-all; lane 3 takes what is for the rank itself.
 constexpr std::uint16_t kBeside = 0;   // own data for the host's others
 constexpr std::uint16_t kToGate = 1;   // own data for ranks elsewhere
 constexpr std::uint16_t kGateway = 2;  // the host's data for ranks elsewhere, as their gate
-// All-gather; lanes 2 and 3 take other ranks' blocks.
+// The lanes of all-gather; lanes 2 and 3 take other ranks' blocks.
 constexpr std::uint16_t kOwn = 0;  // the own block to its host's others and to other hosts' gates
 constexpr std::uint16_t kPassOn = 1;  // blocks from elsewhere, as their gate
 
@@ -41,7 +41,7 @@ struct Place {
 
   std::vector<Rank> beside() const { return hosts.others_beside(rank); }
   std::vector<Rank> elsewhere() const { return hosts.ranks_elsewhere(host); }
-  /// The gate that remote rank `other` has here, and the one that this rank has there.
+  /// The gate that remote rank `other` has here, and the one that this rank has on another host.
   Rank gate_of(Rank other) const { return hosts.gate(host, other); }
   Rank gate_at(Rank other_host) const { return hosts.gate(other_host, rank); }
   std::vector<Rank> gates() const {
@@ -56,8 +56,8 @@ struct Place {
   Rank host;
 };
 
-/// Of reduce_scatter and all_to_all: input block b for rank b, which is never written meanwhile (in
-/// place only the own block is).
+/// The lane of reduce_scatter and all_to_all for the host's others: input block b goes to rank b.
+/// No sent block is written meanwhile (in place, only the own block is).
 Lane straight_to_those_beside(const Place& place) {
   Lane lane;
   for (const Rank to : place.beside())
@@ -75,14 +75,14 @@ Lane to_the_gates(const Place& place) {
   return lane;
 }
 
-/// The ranks elsewhere whose gate this rank is.
+/// The ranks elsewhere that this rank is the gate for.
 std::vector<Rank> served(const Place& place) {
   auto ranks = place.elsewhere();
   std::erase_if(ranks, [&](Rank other) { return place.gate_of(other) != place.rank; });
   return ranks;
 }
 
-/// A host's ranks as stretches of consecutive ones.
+/// The blocks of a host's ranks, as stretches of consecutive ones.
 std::vector<Operand> blocks_of(std::span<const Rank> ranks, Buffer buffer) {
   std::vector<Operand> operands;
   for (const Rank rank : ranks) {
@@ -148,8 +148,8 @@ Program two_level_all_to_all(const Problem& problem, Rank rank) {
   const Place place(problem, rank);
   const auto beside = place.beside();
   const auto host = place.hosts.members(place.host);
-  // A message to a rank elsewhere: what each of this host has for it, collected in scratch, where
-  // block i is that of the host's i-th rank.
+  // A message to a rank elsewhere has what each rank of this host has for it. It is collected in
+  // scratch, where block i is that of the host's i-th rank.
   Lane gateway{.scratch_blocks = place.hosts.size(place.host)};
   for (const Rank to : served(place)) {
     if (beside.empty()) {

@@ -3,9 +3,8 @@
 /// Two-shot all-reduce: a direct reduce-scatter and a direct all-gather.
 ///
 /// The buffer is cut into n blocks. In the first round every rank sends block b straight to rank b,
-/// which combines all n contributions in one pass; in the second it sends the result to everyone.
-/// As many bytes as in a ring, in two rounds instead of 2(n-1), for the price of n-1 links per
-/// rank.
+/// which combines all n contributions in one pass. In the second, rank b sends the result to all.
+/// It sends as many bytes as a ring, in two rounds instead of 2(n-1), but needs n-1 links per rank.
 ///
 /// Rounds: 2. Bytes sent per rank: 2(n-1)/n × size. Any n, any count.
 /// Source: R. Thakur et al. 2005 (as Rabenseifner's algorithm with direct exchanges); "two-shot"
@@ -31,7 +30,7 @@ Program two_shot_all_reduce(const Problem& problem, Rank rank) {
   Lane receive;
   for (Rank distance = 1; distance < n; ++distance) {
     const Rank to = ahead(rank, distance, n);
-    // In place the block is overwritten by its result, which `to` makes after it has read this.
+    // In place, the block's result overwrites it; `to` makes that after it has read this.
     send.steps.push_back({.local = {input(to)}, .sends = {to}, .lend = Lend::always});
     reduce.sends.push_back(to);
     const Rank from = behind(rank, distance, n);
@@ -53,7 +52,7 @@ Theory two_shot_all_reduce_theory(const Problem& problem) {
   const BlockSizes sizes = block_sizes(problem, n);
   theory.depth = 2;
   theory.roundings = 1;
-  // All blocks but its own, and then its own n-1 times.
+  // The busiest rank sends all blocks but its own, and then its own n-1 times.
   theory.busiest = {.messages = sizes.present + (n - 2),
                     .elems_sent = sizes.total + (n - 2) * sizes.largest,
                     .elems_repeated = repeated(sizes.largest, n - 1),

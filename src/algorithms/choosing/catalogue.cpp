@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The one list of all algorithms, and looking things up in it.
+/// The one list of all algorithms, and look-ups in it.
 
 #include "algorithms/algorithms.hpp"
 #include "algorithms/common.hpp"
@@ -11,7 +11,7 @@ namespace ccoll {
 
 namespace {
 
-// Columns.
+// The names of the columns' values.
 constexpr bool kOverlap = true, kInTurn = false;  // windows_overlap
 constexpr bool kRagged = true, kEven = false;     // ragged
 constexpr bool kHosts = true, kFlat = false;      // by_host

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Choosing an algorithm: every candidate is tuned and timed by the cost model, the fastest wins.
+/// Chooses an algorithm: the cost model tunes and times every candidate, and the fastest wins.
 
 #include <fmt/format.h>
 
@@ -15,14 +15,14 @@
 namespace ccoll {
 namespace {
 
-/// What differs by less the model cannot tell apart.
+/// The model cannot tell apart times that differ by less than this factor.
 constexpr double kAlike = 1.02;
 
 struct Scored {
   Candidate candidate;
   Choice choice;
   std::uint64_t messages;  ///< of the busiest rank, in one window
-  bool piles_up;           ///< several windows under way, of data that are to be combined
+  bool piles_up;           ///< several windows under way, of data that must be combined
 };
 
 bool applies(const CatalogueEntry& entry, const Problem& problem) {
@@ -50,9 +50,9 @@ std::vector<Scored> score_all(const Problem& problem, std::size_t elem_bytes,
   const auto time_of = [](const Scored& one) { return one.candidate.predicted_ns; };
   std::ranges::stable_sort(scored, {}, time_of);
   if (scored.empty()) return scored;
-  // Of what is as fast as the fastest, what sends least often: that costs what no model knows of.
-  // Of that, where data are combined, what has one window at a time: fewer slots are under way, and
-  // what is read from them is in a nearer cache.
+  // Among those about as fast as the fastest, prefer the fewest messages: each has costs that no
+  // model knows. If data are combined, then prefer one window at a time: it has fewer slots under
+  // way, and reads them from a nearer cache.
   const double limit = time_of(scored.front()) * kAlike;
   const auto slower = std::ranges::upper_bound(scored, limit, {}, time_of);
   const auto best = std::ranges::min_element(scored.begin(), slower, {}, [](const Scored& one) {

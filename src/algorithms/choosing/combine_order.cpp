@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Which algorithms combine contributions in which order. Tests hold these answers to what the
-/// programs do.
+/// The order in which each algorithm combines contributions. Tests compare these answers with the
+/// programs.
 
 #include "algorithms/algorithms.hpp"
 
@@ -22,7 +22,7 @@ bool combines_at_once(const Problem& problem, Algorithm algorithm) {
 bool combines_by_rank(const Problem& problem, Algorithm algorithm) {
   switch (algorithm) {
     case Algorithm::recursive_doubling:
-      return problem.kind == Kind::all_reduce;  // pairs, then pairs of pairs, beside each other
+      return problem.kind == Kind::all_reduce;  // groups of ranks that double, next to each other
     case Algorithm::binomial:
       return problem.root == 0;  // subtrees are stretches of ranks counted from the root
     case Algorithm::tree:

@@ -12,28 +12,28 @@
 namespace ccoll {
 namespace {
 
-/// Where everyone talks to everyone (or to the root), links beyond these make opening, polling and
-/// switching between them dearer than a message over a warm one.
+/// If all ranks talk to all, or to the root, each link beyond these has a cost. Opening, polling
+/// and switching among so many is dearer than a message over a warm one.
 constexpr double kCheapLinks = 16;
 constexpr double kDearLinkSteps = 4;  ///< what each further link costs, in steps
 
-/// Links of all lanes in either direction, where more lanes only use more ports: a direction over
-/// RDMA takes 1 MiB of the slots, of whose 256 (CCOLL_SLOT_MEMORY) this leaves half.
+/// Limit on the links of all lanes in either direction where more lanes only use more ports. A
+/// direction over RDMA takes 1 MiB of slots; this limit leaves half of the 256 (CCOLL_SLOT_MEMORY).
 constexpr double kMostLinks = 64;
 
-/// Another lane is another set of links: it has to earn that.
+/// Another lane is another set of links, so it must gain at least this factor.
 constexpr double kLanePaysOff = 0.85;
 constexpr std::uint64_t kWindowsPerLane = 4;
 
-/// Of several windows one is in flight while the next is combined; smaller slices than these cost
+/// With several windows one is in flight while the next is combined. Slices smaller than this cost
 /// more in messages than they gain.
 constexpr std::uint64_t kSmallestSliceBytes = 8 << 10;
 
-/// Of a transfer through memory, what its sender does. That several ranks read what was written
-/// once has been measured where they take turns, not where each has a core.
+/// The sender's share of a transfer through memory. That several ranks read one write was measured
+/// where they take turns, but not where each has a core.
 constexpr double kWritingShare = 0.5;
 
-/// What an algorithm does over one kind of links.
+/// The work of an algorithm over one kind of link.
 struct LinkShare {
   const LinkCosts& costs;
   bool is_memory;
@@ -55,7 +55,7 @@ Load rest(const Load& whole, const Load& part) {
           .elems_reduced = rest(whole.elems_reduced, part.elems_reduced)};
 }
 
-/// Between hosts and inside; an algorithm that does not know of hosts may use any links anywhere.
+/// Splits the work between hosts and inside; an algorithm that ignores hosts may use any link.
 std::array<LinkShare, 2> parts_of(const Theory& theory, const CostTable& costs, double at_once) {
   const Across across = theory.across.value_or(Across{theory.depth, theory.busiest, theory.total});
   return {LinkShare{costs.links, costs.is_memory, costs.wires_bytes_per_s, at_once, across.depth,
@@ -65,8 +65,8 @@ std::array<LinkShare, 2> parts_of(const Theory& theory, const CostTable& costs, 
                     rest(theory.total, across.total)}};
 }
 
-/// Whose callers need nothing of the others, but for those who get the result: they pass several
-/// calls in one turn.
+/// True if a caller needs nothing of the others unless it gets the result. Such callers pass
+/// several calls in one turn.
 bool goes_one_way(Kind kind) {
   switch (kind) {
     case Kind::broadcast:
@@ -79,7 +79,7 @@ bool goes_one_way(Kind kind) {
   }
 }
 
-/// Elements to nanoseconds.
+/// Converts elements to nanoseconds.
 struct Times {
   double elem_bytes;
   const CostTable& costs;
@@ -90,7 +90,7 @@ struct Times {
   double reduction(double elems) const {
     return elems * elem_bytes / costs.reduce_bytes_per_s * 1e9;
   }
-  /// Of all windows, sent and combined.
+  /// Sending and combining the elements of all windows.
   double bytes(const Load& load, const LinkCosts& links) const {
     return transfer(static_cast<double>(load.elems_sent), links) +
            reduction(static_cast<double>(load.elems_reduced));
@@ -111,7 +111,7 @@ double links_of(const CatalogueEntry& entry, const Problem& problem, const Hosts
     case Algorithm::two_level: {
       const double beside = hosts.largest() - 1.0;
       if (problem.kind == Kind::all_reduce) return beside + hosts.count() - 1;
-      // The gates of its own block, and the ranks whose gate it is.
+      // The gates of its own block, and the ranks that it is a gate for.
       const double elsewhere = problem.size - hosts.smallest();
       return beside + hosts.count() - 1 + elsewhere / hosts.smallest();
     }
@@ -120,7 +120,7 @@ double links_of(const CatalogueEntry& entry, const Problem& problem, const Hosts
   }
 }
 
-/// What part of the messages of an algorithm that does not know of hosts crosses between them.
+/// The share of messages that cross between hosts, for an algorithm that ignores hosts.
 double crossing_share(const CatalogueEntry& entry, const Problem& problem, const Hosts& hosts) {
   const auto n = static_cast<double>(problem.size);
   if (entry.algorithm == Algorithm::ring) {
@@ -135,7 +135,7 @@ double crossing_share(const CatalogueEntry& entry, const Problem& problem, const
   return 1 - beside / (n * (n - 1));
 }
 
-/// Elements that leave a host, of the average one; through one wire, whichever ranks send them.
+/// Elements that leave the average host through its one wire, from all its ranks.
 double leaving_host(const CatalogueEntry& entry, const Theory& theory, const Problem& problem,
                     const Hosts& hosts) {
   const double leaving = theory.across ? static_cast<double>(theory.across->total.elems_sent)
@@ -164,29 +164,29 @@ double Model::ns(const Choice& choice, const CostTable& costs) const {
   const double lanes = std::min<double>(choice.lanes, windows);
   const double at_once = lanes / std::ceil(lanes / costs.rails);
 
-  double path_ns = 0;     // one window on its way through everyone
-  double sending_ns = 0;  // what the busiest rank has to do for one window, but for bare messages
+  double path_ns = 0;     // one window on its way through all ranks
+  double sending_ns = 0;  // the busiest rank's work for one window, with one step per message
   double messages_ns = 0;
-  double wire_ns = 0;  // what the busiest wire has to do for one window
-  double work_ns = 0;  // what an average rank does for all windows
+  double wire_ns = 0;  // the busiest wire's work for one window
+  double work_ns = 0;  // an average rank's work for all windows
   for (const LinkShare& part : parts_of(theory_, costs, at_once)) {
     const LinkCosts& links = part.costs;
     const bool takes_turns = part.is_memory && costs.cores_per_rank < 1;
     double bytes_ns = times.bytes(part.busiest, links);
-    // Each hop waits for the message and moves its bytes. Where ranks take turns, those that look
-    // into memory have theirs one after another before its receiver has its own.
+    // Each hop waits for the message and moves its bytes. Where ranks take turns, those that poll
+    // memory have their turns before the message's receiver has its own.
     const double turns = takes_turns && !goes_one_way(problem_.kind) ? 1 / costs.cores_per_rank : 1;
     const auto messages = static_cast<double>(part.busiest.messages);
     path_ns += static_cast<double>(part.depth) * (turns * links.latency_ns + links.step_ns +
                                                   bytes_ns / windows / std::max(1.0, messages));
-    // What goes to several is written once, and read by each.
+    // A block for several receivers is written once, and each of them reads it.
     const auto once = [&](const Load& load, double share) {
       return takes_turns ? share * times.transfer(static_cast<double>(load.elems_repeated), links)
                          : 0;
     };
     bytes_ns -= once(part.busiest, 1);
-    // The other ends bear a part of what it sends, and it of what it receives: what it combines,
-    // but at least the average.
+    // The other ends bear a part of the cost of its sends, and it bears a part for its receives:
+    // the elements that it combines, but at least the average.
     const auto sent = static_cast<double>(part.busiest.elems_sent);
     const double received = std::max(static_cast<double>(part.total.elems_sent) / problem_.size,
                                      static_cast<double>(part.busiest.elems_reduced));
@@ -195,7 +195,7 @@ double Model::ns(const Choice& choice, const CostTable& costs) const {
     const bool has_wires = part.wires_bytes_per_s > 0;
     if (has_wires)
       wire_ns = std::max(wire_ns, sent * times.elem_bytes / part.wires_bytes_per_s * 1e9 / windows);
-    // What else passes at the same time.
+    // Transfers over other ports pass at the same time.
     const double transfer_ns = times.transfer(sent, links);
     const double beside_ns = (transfer_ns - others_ns) * (1 - 1 / part.at_once);
     const double elsewhere_ns = has_wires ? transfer_ns : others_ns + beside_ns;
@@ -212,7 +212,7 @@ double Model::ns(const Choice& choice, const CostTable& costs) const {
 
   double total_ns = 0;
   if (entry_.windows_overlap) {
-    // What the busiest rank sends last still has its way to go.
+    // The busiest rank's last message still has its way to go.
     const double first_window_ns =
         std::max({path_ns, busy_ns, sending_ns + costs.links.latency_ns});
     total_ns = first_window_ns + (windows - 1) * busy_ns;
@@ -220,7 +220,7 @@ double Model::ns(const Choice& choice, const CostTable& costs) const {
     total_ns = std::ceil(windows / lanes) * std::max(path_ns, lanes * busy_ns);
   }
   if (costs.cores_per_rank < 1) {
-    // The ranks take turns: the work of all of them stands in a queue.
+    // The ranks take turns: the work of all of them queues.
     work_ns += dear_ns * windows;
     total_ns = std::max(total_ns, work_ns / costs.cores_per_rank + path_ns / 2);
   }

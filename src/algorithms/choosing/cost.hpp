@@ -2,24 +2,24 @@
 #pragma once
 
 /// The cost model: how long an algorithm takes, from its Theory and a CostTable. Private to this
-/// folder. Plain arithmetic on doubles, so that every rank gets the same.
+/// folder. It is plain arithmetic on doubles, so every rank gets the same result.
 
 #include "algorithms/algorithms.hpp"
 
 namespace ccoll {
 
-/// Lanes of one operation, where nobody asks for fewer and there are no more ports to use.
+/// Lanes of one operation, unless the caller asks for fewer or more ports can be used.
 inline constexpr std::uint16_t kMostLanes = 4;
 
-/// One algorithm on one problem, both of which outlive it: what the model needs to know of them,
-/// looked up once.
+/// The model of one algorithm on one problem, which both must outlive it. It looks up once what it
+/// needs from them.
 class Model {
  public:
   Model(const CatalogueEntry& entry, const Problem& problem, std::size_t elem_bytes);
   const Theory& theory() const { return theory_; }
-  /// That the busiest rank has to hold open in either direction and lane; 0 where they are few.
+  /// Links that the busiest rank has to hold open per direction and lane; 0 where they are few.
   double links() const { return links_; }
-  /// Nanoseconds that it takes.
+  /// Predicted time in nanoseconds.
   double ns(const Choice& choice, const CostTable& costs) const;
 
  private:
@@ -27,12 +27,12 @@ class Model {
   const Problem& problem_;
   std::size_t elem_bytes_;
   Theory theory_;
-  double links_ = 0;         ///< that the busiest rank has to hold open, where they are many
+  double links_ = 0;         ///< as links()
   double leaving_host_ = 0;  ///< elements; 0 where there is one host
 };
 
-/// The best Choice for `entry` with at most `max_lanes` lanes, and the time it takes; nothing when
-/// even one element of each block of a message does not fit a slot.
+/// The best Choice for `entry` with at most `max_lanes` lanes, and its time. Empty if even one
+/// element of each block of a message does not fit a slot.
 struct Tuned {
   Choice choice;
   double predicted_ns;

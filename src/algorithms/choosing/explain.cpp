@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What `cc-bench explain` prints.
+/// The text that `cc-bench explain` prints.
 
 #include <fmt/format.h>
 

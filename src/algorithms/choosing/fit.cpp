@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Fitting the cost model to measured calls: it is the very schedules that are timed, so what the
-/// model leaves out of account (a cache, a scheduler) goes into the numbers that stand nearest.
+/// Fits the cost model to measured calls. These calls run the very schedules that are predicted.
+/// Costs that the model lacks (a cache, a scheduler) go into the numbers that stand nearest.
 
 #include <algorithm>
 #include <array>
@@ -16,11 +16,11 @@
 namespace ccoll {
 namespace {
 
-/// A measured call with what does not change while costs are tried.
+/// A measured call, with the parts that stay the same while costs are tried.
 struct Point {
   const Measured* measured;
   Model model;
-  double weight;  ///< how near it comes to the best for its problem: what is slow is never chosen
+  double weight;  ///< how near it comes to its problem's best; slow ones are never chosen
 
   double predict(const CostTable& costs) const { return model.ns(measured->choice, costs); }
 };
@@ -54,14 +54,14 @@ double& bandwidth_of(MeasuredCosts& costs) { return costs.links.bandwidth_bytes_
 double& reduction_of(MeasuredCosts& costs) { return costs.reduce_bytes_per_s; }
 constexpr std::array kNumbers = {latency_of, step_of, bandwidth_of, reduction_of};
 
-/// Further than this factor from where it began a number stands for something else than its name.
+/// Beyond this factor from its start, a number stands for something else than its name.
 constexpr double kFurthest = 30;
-/// What it costs to move a number by a factor of e, as a part of a point's error: enough to leave
-/// one alone of which the measurements say nothing.
+/// The cost to move a number by a factor of e, as a part of a point's error. It suffices to leave a
+/// number alone if the measurements say nothing about it.
 constexpr double kReluctance = 0.02;
 
-/// How far predictions are off, in factors: of a noisy machine's times some are far out, so these
-/// do not count by their square.
+/// How far predictions are off, in factors. A noisy machine has some times that are far out, so
+/// errors do not count by their square.
 double error_of(const std::vector<Point>& points, const CostTable& costs) {
   double sum = 0;
   double weights = 0;
@@ -79,7 +79,7 @@ double regret_of(const std::vector<Point>& points, const CostTable& costs) {
     const auto rival = [&](const Point& other) {
       return is_rival(*points[i].measured, *other.measured);
     };
-    // Each problem once, at its first point.
+    // Count each problem once, at its first point.
     if (std::any_of(points.begin(), points.begin() + static_cast<std::ptrdiff_t>(i), rival))
       continue;
     const Point* chosen = nullptr;
@@ -97,9 +97,9 @@ double regret_of(const std::vector<Point>& points, const CostTable& costs) {
   return problems == 0 ? 1 : std::exp(sum / static_cast<double>(problems));
 }
 
-/// From `best` downhill, where choosing never costs more than `most_regret`: one number after
-/// another, and two together where what one does to the choices the other has to make good, in
-/// steps that become finer.
+/// Descends from `best`, in steps that become finer, while choosing never costs more than
+/// `most_regret`. It moves one number, or two together where the second makes good what the first
+/// does to the choices.
 template <typename Error, typename Regret>
 MeasuredCosts descend(MeasuredCosts best, Error error, Regret regret, double most_regret) {
   double least = error(best) + std::log(regret(best));

@@ -22,27 +22,27 @@
 
 namespace ccoll {
 
-/// Where one rank stands in a tree.
+/// One rank's place in a tree.
 struct TreeNode {
   std::optional<Rank> parent;  ///< none at the root
   std::vector<Rank> children;  ///< at most two, the first one's subtree no smaller
 };
 
-/// Rank `rank` of the tree over 0 … size-1; its root is 0, which has one child.
+/// Rank `rank` of the tree over 0 … size-1; its root is 0, which has one child at most.
 TreeNode binary_tree(Rank rank, Rank size);
 
-/// The same of the second tree, which complements the first: no rank is an inner node in both when
-/// size is even (the row is mirrored, the root is size-1), only rank 0 when it is odd (the row is
-/// shifted by one, the root is 1, or 0 when it is alone).
+/// The same in the second tree, which complements the first. If size is even, the row is mirrored,
+/// the root is size-1, and no rank is an inner node in both. If size is odd, the row is shifted by
+/// one, the root is 1 (0 if alone), and only rank 0 is an inner node in both.
 TreeNode complementary_tree(Rank rank, Rank size);
 
 /// Edges from the root to the deepest leaf: ⌈log2 size⌉.
 std::uint32_t tree_height(Rank size);
 
-/// Children of the rank that has most.
+/// The largest number of children of any rank.
 std::uint32_t most_children(Rank size);
 
-/// Ranks that have two.
+/// Number of ranks with two children.
 std::uint32_t forks(Rank size);
 
 }  // namespace ccoll

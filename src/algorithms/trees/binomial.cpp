@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Binomial tree: whoever has the data passes it on, so that twice as many have it every round.
+/// Binomial tree: each rank that has the data sends it on, so their number doubles every round.
 ///
-/// Counted from the root, the parent of rank v is v without its lowest set bit, and v's subtree is
+/// Counted from the root, the parent of rank v is v without its lowest set bit. The subtree of v is
 /// the ranks from v up to the next one whose lowest bit is higher. Broadcast and reduce send the
 /// whole buffer along each edge. Gather and scatter send a subtree's blocks as one message, since
 /// they are consecutive: fewer messages than linear, for more bytes.
 ///
 /// Rounds: ⌊log2 n⌋. Messages sent by the root: ⌈log2 n⌉ for broadcast and scatter. Bytes sent per
 /// rank: ⌈log2 n⌉ × size for broadcast, size for reduce; for gather and scatter its subtree's
-/// blocks, up to n/2 of them, and all n-1 by scatter's root. Any n and root; equal blocks only, for
-/// a rank that forwards blocks has to know their sizes. Source: M. Barnett, L. Shuler, S. Gupta, D.
-/// G. Payne, R. van de Geijn, J. Watts, "Building a High-Performance Collective Communication
-/// Library", Supercomputing (1994). Drawings: binomial_broadcast_8.txt, binomial_reduce_8.txt,
-/// binomial_gather_5.txt, binomial_scatter_5.txt
+/// blocks, up to n/2 of them, and all n-1 by scatter's root. Any n and root; equal blocks only,
+/// because a rank that forwards blocks has to know their sizes. Source: M. Barnett, L. Shuler, S.
+/// Gupta, D. G. Payne, R. van de Geijn, J. Watts, "Building a High-Performance Collective
+/// Communication Library", Supercomputing (1994). Drawings: binomial_broadcast_8.txt,
+/// binomial_reduce_8.txt, binomial_gather_5.txt, binomial_scatter_5.txt
 
 #include <algorithm>
 
@@ -29,12 +29,12 @@ struct Child {
   Rank subtree;  ///< ranks in it
 };
 
-/// Where a rank stands; places are ranks counted from the root.
+/// A rank's place in the tree; places are ranks counted from the root.
 struct Node {
   Rank root;
   Rank size;
   Rank place;
-  Rank subtree;                 ///< ranks in its own
+  Rank subtree;                 ///< ranks in it, with this one
   std::vector<Child> children;  ///< largest subtree first
 
   Node(const Problem& problem, Rank rank)
@@ -51,7 +51,7 @@ struct Node {
   Rank rank_at(Rank at) const { return ahead(at, root, size); }
 };
 
-/// The blocks of a node's subtree: its own, then those that it keeps in scratch for the others.
+/// The blocks of a node's subtree: its own, then the ones that it keeps in scratch for the others.
 std::vector<Operand> subtree_blocks(const Node& node, Operand own) {
   std::vector<Operand> operands{own};
   if (node.subtree > 1) {
@@ -112,7 +112,7 @@ Program binomial_gather(const Problem& problem, Rank rank) {
          .store = {root ? output(peer, child->subtree) : scratch(peer, child->subtree)}});
   }
   if (!root) {
-    // Scratch is written again in the next window, maybe before the parent has read it.
+    // Scratch is written again in the next window, perhaps before the parent has read it.
     steps.push_back({.local = subtree_blocks(node, input(rank)),
                      .sends = {node.parent()},
                      .lend = node.subtree == 1 ? Lend::always : Lend::never});

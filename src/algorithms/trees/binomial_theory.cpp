@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What binomial trees cost. Block v (counted from the root) travels one hop for each set bit of v.
+/// Cost of binomial trees. Block v (counted from the root) travels one hop per set bit of v.
 
 #include <algorithm>
 #include <bit>
@@ -11,15 +11,15 @@
 namespace ccoll {
 namespace {
 
-/// Set bits of 0, 1, …, size-1 together.
+/// Number of set bits in 0, 1, …, size-1 together.
 std::uint64_t set_bits_below(std::uint64_t size) {
   std::uint64_t bits = 0;
   for (std::uint32_t bit = 0; bit < ceil_log2(size); ++bit) bits += numbers_with_bit(bit, size);
   return bits;
 }
 
-/// Ranks in the largest subtree below the root's: the topmost child's, which may be cut short, or
-/// the whole one beside it.
+/// Ranks in the largest subtree below the root: the topmost child's, which may be cut short, or the
+/// whole one next to it.
 std::uint64_t largest_subtree(std::uint64_t size) {
   if (size == 1) return 0;
   const std::uint64_t top = std::bit_floor(size - 1);

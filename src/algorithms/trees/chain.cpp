@@ -3,9 +3,8 @@
 /// Chain: the ring's broadcast and reduce, opened at the root.
 ///
 /// The ranks form a chain that begins at the root. Broadcast passes each window from rank to rank
-/// down the chain, reduce passes partial sums up to the root. One window takes as many hops as
-/// there are ranks, but a window may follow right behind the last, so long messages run at the
-/// speed of one link.
+/// down the chain, reduce passes partial sums up to the root. One window takes n-1 hops, but a
+/// window may follow right behind the last. So long messages run at the speed of one link.
 ///
 /// Rounds: n-1 for one window, one more for each further window. Bytes sent per rank: size.
 /// Any n and root.

@@ -3,15 +3,14 @@
 /// Double binary tree: the latency of a tree at the bandwidth of a ring.
 ///
 /// The buffer is cut into two blocks and each travels through a tree of its own. The trees
-/// complement each other: whoever is an inner node in one is a leaf in the other (but for rank 0
-/// when n is odd), so everybody sends and receives about as much as everybody else. Rooted
-/// operations put the root above two such trees of all the others, and so feed both with half of
-/// the buffer each.
+/// complement each other: an inner node of one is a leaf in the other (except rank 0 if n is odd).
+/// So all ranks send and receive about the same amount. Rooted operations put the root above two
+/// such trees of all other ranks, and so feed each with half of the buffer.
 ///
-/// Rounds: 2⌈log2 n⌉ for all_reduce, 1 + ⌈log2 (n-1)⌉ for the others. Bytes sent per rank: up to
-/// 2 × size for all_reduce, size for the others. Any n and root. At most four peers per rank, but
-/// for rank 0 when n is odd. Source: P. Sanders, J. Speck, J. L. Träff, Parallel Computing 35
-/// (2009); the trees are NCCL's (src/graph/trees.cc). Drawings: double_tree_all_reduce_7.txt,
+/// Rounds: 2⌈log2 n⌉ for all_reduce, 1 + ⌈log2 (n-1)⌉ for the others. Bytes sent per rank: up to 2
+/// × size for all_reduce, size for the others. Any n and root. At most four peers per rank, except
+/// for rank 0 if n is odd. Source: P. Sanders, J. Speck, J. L. Träff, Parallel Computing 35 (2009);
+/// the trees are NCCL's (src/graph/trees.cc). Drawings: double_tree_all_reduce_7.txt,
 /// double_tree_broadcast_7.txt, double_tree_reduce_7.txt
 
 #include <algorithm>
@@ -29,7 +28,7 @@ TreeNode tree_number(std::uint32_t tree, Rank rank, Rank size) {
   return tree == 0 ? binary_tree(rank, size) : complementary_tree(rank, size);
 }
 
-/// The tree of all ranks but `root`, which stands above the tree's own root.
+/// The tree of all ranks except `root`, which stands above the tree's own root.
 TreeNode tree_below(Rank root, std::uint32_t tree, Rank rank, Rank n) {
   const Rank others = n - 1;
   const Rank first = ahead(root, 1, n);
@@ -79,7 +78,7 @@ Theory double_tree_all_reduce_theory(const Problem& problem) {
   const std::uint64_t trees = smaller > 0 ? 2 : 1;
   theory.depth = 2 * tree_height(problem.size);
   theory.roundings = tree_height(problem.size);
-  // An inner node of one tree sends up and to its children, and as a leaf of the other sends up.
+  // An inner node of one tree sends up and to its children. As a leaf of the other it sends up.
   const std::uint64_t inner = std::min<std::uint64_t>(n - 1, 3);
   const std::uint64_t children = most_children(problem.size);
   theory.busiest = {.messages = inner + trees - 1,
@@ -101,7 +100,7 @@ Theory double_tree_rooted_theory(const Problem& problem) {
   const std::uint64_t trees = larger < problem.count ? 2 : 1;
   const std::uint64_t children = most_children(problem.size - 1);
   theory.depth = 1 + tree_height(problem.size - 1);
-  // Either the root, with both halves, or an inner node with two children in one tree.
+  // This is either the root, with both halves, or an inner node with two children in one tree.
   const std::uint64_t inner = std::max(problem.count, children * larger);
   theory.total = {.messages = (n - 1) * trees, .elems_sent = (n - 1) * problem.count};
   if (problem.kind == Kind::broadcast) {

@@ -21,7 +21,7 @@
 namespace ccoll {
 namespace {
 
-/// The tree with rank 0 of the rule at `root`: the row of ranks begins there.
+/// The tree with rank 0 of the rule at `root`, where the row of ranks begins.
 TreeNode tree_from(Rank root, Rank rank, Rank n) {
   TreeNode node = binary_tree(behind(rank, root, n), n);
   if (node.parent) node.parent = ahead(*node.parent, root, n);
@@ -52,7 +52,7 @@ Theory tree_theory(const Problem& problem) {
   const bool up = problem.kind != Kind::broadcast;
   const bool down = problem.kind != Kind::reduce;
   theory.depth = std::uint64_t{tree_height(n)} * (up && down ? 2 : 1);
-  // Two or three ranks are a line whose middle, if any, sends once up and once down.
+  // Two or three ranks are a line. Its middle, if any, sends once up and once down.
   if (up && down) {
     theory.busiest.messages = n >= 4 ? 3 : n - 1;
   } else {

@@ -12,7 +12,7 @@ Lane lane_up(const TreeNode& node, std::uint32_t block, std::uint16_t lane) {
   for (const Rank child : children) step.receives.push_back({.peer = child, .lane = lane});
   if (node.parent) {
     step.sends = {*node.parent};
-    // What a leaf lends is overwritten, in place, only by the result that was made from it.
+    // In place, only the result that was made from a leaf's lent data overwrites them.
     if (children.empty()) step.lend = Lend::always;
   } else {
     step.store = {output(block)};

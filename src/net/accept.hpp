@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Accepting connections, whatever the sockets, for as long as someone listens.
+/// Accepts connections on sockets of any kind for as long as the listener is open.
 
 #include <asio/awaitable.hpp>
 #include <asio/error.hpp>
@@ -23,18 +23,18 @@
 
 namespace ccoll::net {
 
-/// How long accepting rests when the process or system has no descriptor or memory left.
+/// The pause in accepting when the process or system has no descriptor or memory left.
 inline constexpr std::chrono::milliseconds kExhaustedPause{50};
 
 /// Runs `serve` for each connection that `state->acceptor` takes, until `state->open` is false and
-/// the acceptor closed; `serve` makes each a Guest of `state->pending_handshakes` until its hello
-/// is over. On the service thread. `what`: for the log, if one throws.
+/// the acceptor is closed. `serve` makes each a Guest of `state->pending_handshakes` until its
+/// hello is over. On the service thread. `what` names it in the log if one throws.
 template <typename State, typename Serve>
 asio::awaitable<void> accept_all(std::shared_ptr<State> state, Serve serve, std::string what) {
   using Socket = typename decltype(state->acceptor)::protocol_type::socket;
   bool complained = false, spent = false;
   while (state->open) {
-    // Not where it has just been given up for the one that is to be accepted.
+    // Do not restore the spare if it was just spent on the connection to be accepted next.
     if (!std::exchange(spent, false)) state->pending_handshakes.spare().restore();
     std::error_code error;
     Socket socket(state->acceptor.get_executor());
@@ -50,13 +50,13 @@ asio::awaitable<void> accept_all(std::shared_ptr<State> state, Serve serve, std:
       }
     }
     if (error == asio::error::connection_aborted || error == asio::error::interrupted) continue;
-    // Whoever serves it finds out whether it can stay (Spare).
+    // The code that serves it finds out whether it can stay (Spare).
     spent = error == asio::error::no_descriptors && state->pending_handshakes.spare().spend();
     if (spent) continue;
-    // One that has yet to say its hello makes way before a newcomer has to wait.
+    // A connection that has not said its hello makes way before a new one has to wait.
     if (error == asio::error::no_descriptors && state->pending_handshakes.evict_oldest()) continue;
-    // No descriptors (EMFILE, ENFILE) or memory: the connection stays in the backlog, and trying
-    // again at once would burn a core until someone closes something.
+    // If descriptors (EMFILE, ENFILE) or memory are exhausted, the connection stays in the backlog.
+    // Trying again at once would burn a core until some are released.
     if (!std::exchange(complained, true))
       log().warn("cannot accept connections: {}; trying on", os_error(error));
     asio::steady_timer pause(state->acceptor.get_executor(), kExhaustedPause);
@@ -64,7 +64,7 @@ asio::awaitable<void> accept_all(std::shared_ptr<State> state, Serve serve, std:
   }
 }
 
-/// What accept_all does ends soon, and so does every hello at `state`. On the service thread.
+/// Ends accept_all soon, and every hello at `state`. On the service thread.
 template <typename State>
 void stop_accepting(State& state) {
   state.open = false;
@@ -73,9 +73,9 @@ void stop_accepting(State& state) {
   state.pending_handshakes.close_all();
 }
 
-/// For the destructor of who began accept_all: `state->handler`, a Silenceable, is silent when it
-/// returns, and `state->close()` has been called on the service thread; if that is held
-/// (Service::catch_up), it will be. A forked child leaves all to its parent.
+/// For the destructor of the object that began accept_all. On return `state->handler`, a
+/// Silenceable, is silent. `state->close()` has run on the service thread, or will run if that
+/// thread is held (Service::catch_up). A forked child leaves all to its parent.
 template <typename State>
 void close_entrance(Service& service, const std::shared_ptr<State>& state) {
   if (service.is_forked()) return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// "host:port" as text, and as what sockets want.
+/// "host:port" as text, and as endpoints for sockets.
 
 #include <asio/ip/tcp.hpp>
 #include <cerrno>
@@ -24,16 +24,16 @@ struct HostPort {
 /// "host:port", "[v6]:port" or ":port".
 Result<HostPort> parse_address(const std::string& address);
 
-/// The endpoint, where `address` names it by number and no name service is needed.
+/// The endpoint, if `address` has an IP number and needs no name service.
 std::optional<asio::ip::tcp::endpoint> numeric_endpoint(const HostPort& address);
 
-/// Refuses to leave this host without a token, with a hint where one comes from. `doing` is
+/// Fails if an endpoint outside this host has no token, and hints where to get one. `doing` is
 /// "listening at", "connecting to".
 Status check_token(const asio::ip::tcp::endpoint& endpoint, const std::string& token,
                    std::string_view doing);
 
-/// Makes a socket or acceptor that Asio has just opened or accepted our own: children of this
-/// process have no part in it, and its number is none of the standard streams'.
+/// Makes a socket or acceptor that Asio has just opened or accepted our own. This process's
+/// children do not inherit it, and its number is not a standard stream's.
 template <typename Socket>
 void make_own(Socket& socket, std::error_code& error) {
   if (!is_standard_stream(socket.native_handle()))
@@ -46,7 +46,7 @@ void make_own(Socket& socket, std::error_code& error) {
   if (!error) keep_from_children(own.release());
 }
 
-/// No delay of small messages. A failure is ignored; the next operation reports a dead socket.
+/// Small messages are not delayed. A failure is ignored; the next operation reports a dead socket.
 void set_options(asio::ip::tcp::socket& socket);
 
 }  // namespace ccoll::net

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The connecting side: resolve, connect, greet, and again until someone is there.
+// The connecting side: resolve, connect, greet, and retry until a peer answers.
 #include <algorithm>
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
@@ -26,14 +26,14 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 
-/// The longest that one try may take: a host that drops our packets must not use up all the time.
+/// Time limit of one try: a host that drops our packets must not use up all the time.
 constexpr Milliseconds kTryTimeout = 10s;
 constexpr Milliseconds kFirstPause = 10ms;
 constexpr Milliseconds kLongestPause = 1s;
-/// A peer that links are opened to has been there; one that hangs up lacks something for a moment.
+/// The peer of a link has been there before; if it hangs up, it lacks something for a moment.
 constexpr Milliseconds kLongestPauseForLink = 200ms;
-/// What this process itself lacks, such as descriptors, is waited for so long: the peer is not to
-/// blame, and others are to hear soon.
+/// How long to wait for something that this process itself lacks, such as descriptors. The peer is
+/// not to blame, and others must hear of it soon.
 constexpr Milliseconds kLackLimit = 1s;
 
 Milliseconds until(Clock::time_point deadline) {
@@ -53,7 +53,7 @@ std::string seconds(Milliseconds duration) {
   return fmt::format("{} s", static_cast<double>(duration.count()) / 1000);
 }
 
-/// A question to the name service, which cannot be interrupted: it may outlive who waits for it.
+/// A query to the name service. It cannot be interrupted, so it may outlive its caller.
 struct Lookup {
   explicit Lookup(asio::io_context& context) : resolver(context), over(context) {}
   tcp::resolver resolver;
@@ -81,14 +81,14 @@ asio::awaitable<Result<std::vector<tcp::endpoint>>> resolve(asio::io_context& co
                  address.host, seconds(limit));
 }
 
-/// How long one try may take: until the peer has accepted, and from then on with the hello. A peer
-/// that listens but is slow to answer is there: hanging up and coming again makes it slower.
+/// Time limits of one try: first until the peer has accepted, then for the hello. A peer that
+/// listens may be slow to answer; hanging up and retrying would make it slower.
 struct Limits {
   Milliseconds connect;
   Milliseconds hello;
 };
 
-/// Fails with peer_lost only where nobody listens; with timed_out where trying again may help.
+/// Fails with peer_lost only if nobody listens, and with timed_out if a retry may help.
 asio::awaitable<Result<Stream>> try_one(asio::io_context& context, tcp::endpoint endpoint,
                                         Credentials credentials, Purpose purpose, Limits limits) {
   const OwnHello hello;
@@ -114,27 +114,27 @@ asio::awaitable<Result<Stream>> try_one(asio::io_context& context, tcp::endpoint
   const bool nobody = error == asio::error::connection_refused;
   if (error)
     co_return fail(nobody ? ErrorKind::peer_lost : ErrorKind::timed_out, "{}", reason(error));
-  // A port that nobody listens at can be given to this very socket as its own: then it has
-  // connected to itself, and keeps the port from whoever is to listen there.
+  // A port without a listener can be given to this very socket as its own. It has then connected to
+  // itself, and would keep the port from its future listener.
   std::error_code ignored;
   if (socket.local_endpoint(ignored) == endpoint) {
     co_return fail(ErrorKind::peer_lost, "connection refused");
   }
   Status greeted = co_await greet(stream, std::move(credentials), purpose, limits.hello);
   if (greeted) co_return stream;
-  // It listened, so it is there or was a moment ago.
+  // The peer listened, so it is there or was a moment ago.
   Failure failure = std::move(greeted.error());
   if (failure.kind == ErrorKind::peer_lost) failure.kind = ErrorKind::timed_out;
   co_return tl::unexpected(std::move(failure));
 }
 
-/// A failure that time may mend: nobody listens yet, or the peer is just starting or ending.
+/// Failures that may pass: nobody listens yet, or the peer is just starting or ending.
 bool worth_retrying(const Failure& failure) {
   return failure.kind == ErrorKind::peer_lost || failure.kind == ErrorKind::timed_out ||
          failure.kind == ErrorKind::exhausted;
 }
 
-/// One try at every endpoint that the address stands for; `limits` says what the next may take.
+/// Tries every endpoint of the address once; `limits` returns the time limits of the next try.
 asio::awaitable<Result<Stream>> try_all(asio::io_context& context, HostPort address,
                                         Credentials credentials, Purpose purpose,
                                         std::function<Limits()> limits) {
@@ -157,8 +157,8 @@ Result<HostPort> parse_target(const std::string& address) {
   return parsed;
 }
 
-/// Doubling pauses, each made up to a quarter longer or shorter by chance, so that thousands of
-/// ranks do not knock in step.
+/// Doubling pauses, each made up to a quarter longer or shorter by chance. Otherwise thousands of
+/// ranks would connect in step.
 class Pauses {
  public:
   explicit Pauses(Milliseconds longest) : longest_(longest) {}

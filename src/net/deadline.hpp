@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A time limit on whatever a coroutine does with one socket.
+/// A time limit on a coroutine's operations on one socket.
 
 #include <asio/any_io_executor.hpp>
 #include <asio/steady_timer.hpp>
@@ -12,9 +12,9 @@
 
 namespace ccoll::net {
 
-/// Closes `socket` when `timeout` passes before it is destroyed. It closes rather than cancels: an
-/// operation begun just after the limit must fail as well. Used only on the socket's service
-/// thread; must not outlive the socket.
+/// Closes `socket` if `timeout` passes before the Deadline is destroyed. It does not merely cancel:
+/// an operation that begins just after the limit must fail as well. It is used only on the socket's
+/// service thread and must not outlive the socket.
 class Deadline {
  public:
   template <typename Socket>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Four messages: the client's hello, the server's challenge, the client's proof, the server's
-// verdict and proof. The client proves first, so that a stranger who connects learns nothing that
-// was made with the token. Magic, version and verdict stand where they are in every version.
-// Before them, on a Stream with credentials for it, TLS: what a client begins with shows which.
+// The hello has four messages: the client's hello, the server's challenge, the client's proof, and
+// the server's verdict and proof. The client proves first, so a stranger learns nothing made with
+// the token. Magic, version and verdict have the same place in every version. TLS comes first on a
+// Stream with credentials for it; the client's first byte tells.
 #include "net/handshake.hpp"
 
 #include <openssl/crypto.h>
@@ -42,7 +42,7 @@ enum class Verdict : std::uint8_t {
   purpose = 3,
   tls_needed = 4
 };
-/// What every handshake of TLS begins with, and no hello of ours.
+/// The first byte of every TLS handshake; no hello of ours begins with it.
 constexpr char kTlsRecord = 0x16;
 
 /// The facts that a proof binds together.
@@ -63,7 +63,7 @@ Result<std::string> make_nonce() {
   return nonce;
 }
 
-/// HMAC-SHA256 over role and facts: a proof of one role or purpose is none of another.
+/// HMAC-SHA256 over role and facts: a proof is valid only for its own role and purpose.
 std::string prove(const std::string& token, std::string_view role, const Facts& facts) {
   Writer writer;
   writer.text("ccoll hello")
@@ -91,7 +91,7 @@ bool same(const std::string& a, const std::string& b) {
 
 std::string versioned() { return std::string(kMagic) + Writer().number(kProtocolVersion).take(); }
 
-/// What a stranger said, fit for a line of text.
+/// A stranger's bytes, made fit for a line of text.
 std::string printable(std::string_view bytes) {
   std::string text;
   for (const char c : bytes) text += c >= 0x20 && c < 0x7f ? c : '.';
@@ -106,7 +106,7 @@ std::string remote(const Stream& stream) {
 
 std::string remote(const Local::socket&) { return "a process of this host"; }
 
-/// Exactly `count` bytes, or fewer when the connection ends first.
+/// Receives exactly `count` bytes, or fewer if the connection ends first.
 asio::awaitable<std::string> receive(Local::socket& socket, std::size_t count) {
   std::string bytes(count, '\0');
   std::error_code error;
@@ -137,8 +137,8 @@ asio::awaitable<std::error_code> send(Stream& stream, std::string bytes) {
   co_return error;
 }
 
-/// Whether the peer has ended the connection: that shows, with the reason, in what there is to
-/// receive. After any other error (ENOBUFS) it would be waited for in vain.
+/// Whether the peer has ended the connection. If so, the bytes that are left to receive tell the
+/// reason. After any other error (ENOBUFS) waiting for them would be in vain.
 bool peer_ended(const std::error_code& error) {
   return error == asio::error::broken_pipe || error == asio::error::connection_reset;
 }
@@ -157,7 +157,7 @@ bool is_for_tls(Purpose purpose) {
   return purpose == Purpose::store || purpose == Purpose::control;
 }
 
-/// Says no and waits until the client has read it, which the deadline bounds.
+/// Sends a refusal and waits until the client has read it; the deadline limits the wait.
 template <typename Socket>
 asio::awaitable<void> refuse(Socket& socket, std::string answer) {
   const std::error_code error = co_await send(socket, std::move(answer));
@@ -191,7 +191,7 @@ tl::unexpected<Failure> other_token(const std::string& who) {
               who);
 }
 
-/// What the server's first answer says, unless it is good.
+/// The failure that the server's first answer stands for, unless that is good.
 tl::unexpected<Failure> refused(const std::string& who, Verdict verdict, Purpose purpose) {
   if (verdict == Verdict::tls_needed)
     return fail(
@@ -203,7 +203,7 @@ tl::unexpected<Failure> refused(const std::string& who, Verdict verdict, Purpose
               static_cast<int>(purpose));
 }
 
-/// The client's side, the deadline being watched by the caller.
+/// The client's side; the caller watches the deadline.
 template <typename Socket>
 asio::awaitable<Status> greet_now(Socket& socket, std::string token, Purpose purpose,
                                   std::string who) {
@@ -239,8 +239,8 @@ asio::awaitable<Status> greet_now(Socket& socket, std::string token, Purpose pur
   co_return Status{};
 }
 
-/// Whether the server serves `purpose` on such a connection: with TLS there are those of a store
-/// and of control, where there is TLS at all, and without it the rest.
+/// Whether the server serves `purpose` on such a connection. If TLS is on, connections of a store
+/// and of control need it, and the others must not have it.
 Verdict verdict_on(std::uint8_t purpose, bool encrypted, bool has_tls) {
   if (purpose < 1 || purpose > static_cast<std::uint8_t>(Purpose::verbs)) return Verdict::purpose;
   const bool wanted = has_tls && is_for_tls(static_cast<Purpose>(purpose));
@@ -253,7 +253,7 @@ asio::awaitable<Result<Purpose>> answer_now(Socket& socket, std::string token, s
                                             bool has_tls) {
   const std::string magic = co_await receive(socket, kMagic.size());
   if (magic.starts_with(kTlsRecord)) {
-    // No record of TLS, which tells the client as much.
+    // This is no TLS record, and that tells the client as much.
     std::string no = versioned() + static_cast<char>(Verdict::purpose);
     co_await refuse(socket, std::move(no));
     co_return fail(ErrorKind::mismatch, "{} wants TLS, and this side has CCOLL_TLS=off", who);
@@ -313,8 +313,8 @@ tl::unexpected<Failure> too_slow(const std::string& who, std::chrono::millisecon
               timeout.count());
 }
 
-/// With the name of the peer before it, in place of `status` where TLS knows better: a client hears
-/// only after its handshake that its certificate is refused.
+/// Replaces `status` by TLS's reason, with the peer's name, if there is one. A client learns only
+/// after its handshake that its certificate is refused.
 void tell_trouble(Status& status, const std::string& who, const Stream& stream) {
   if (!status && !stream.trouble().empty())
     status = fail(ErrorKind::mismatch, "{}: {}", who, stream.trouble());
@@ -333,7 +333,7 @@ asio::awaitable<Status> secure(Stream& stream, const Credentials& credentials, P
   co_return status;
 }
 
-/// Looks, without taking it, what the client begins with, and shakes hands if that is TLS.
+/// Peeks at the client's first byte, and shakes hands if that is TLS.
 asio::awaitable<Status> expect_tls(Stream& stream, const Credentials& credentials,
                                    const std::string& who) {
   if (!credentials.tls) co_return Status{};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The first bytes of every connection, store, control and link alike: protocol version, purpose,
-/// and mutual proof (HMAC-SHA256 over both sides' nonces) that both know the job's token. Nothing a
-/// stranger sends gets further than this. Where there is TLS, the connections of a store and of
-/// control begin with its handshake, all this goes on inside, and the proofs are bound to it.
+/// The first bytes of every connection (store, control or link): protocol version, purpose, and
+/// mutual proof (HMAC-SHA256 over both sides' nonces) that both know the job's token. A stranger's
+/// bytes get no further than this. With TLS, connections of a store and of control begin with its
+/// handshake; all this then goes on inside, and the proofs are bound to it.
 
 #include <asio/awaitable.hpp>
 #include <asio/local/stream_protocol.hpp>
@@ -23,13 +23,13 @@ enum class Purpose : std::uint8_t { store = 1, control = 2, link = 3, memory = 4
 
 // `Socket` is a Stream, or the socket of asio::local::stream_protocol, which never has TLS.
 
-/// The client's side. An empty token proves only that both have none. `timeout` is for all of it,
-/// TLS included.
+/// The client's side. An empty token proves only that neither side has one. `timeout` covers all of
+/// it, TLS included.
 template <typename Socket>
 asio::awaitable<Status> greet(Socket& socket, Credentials credentials, Purpose purpose,
                               std::chrono::milliseconds timeout);
 
-/// The server's side: what the client came for.
+/// The server's side; returns the purpose that the client asks for.
 template <typename Socket>
 asio::awaitable<Result<Purpose>> answer(Socket& socket, Credentials credentials,
                                         std::chrono::milliseconds timeout);

@@ -15,10 +15,10 @@
 namespace ccoll::net {
 namespace {
 
-/// Sockets with higher numbers stay open in children.
+/// Sockets with numbers from here on stay open in forked children.
 constexpr std::size_t kMost = 65536;
 
-/// By number the socket's inode, which tells whether the number is still that socket's; 0: none.
+/// Each socket's inode by its number. It tells whether the number is still that socket's; 0: none.
 std::array<std::atomic<ino_t>, kMost> inodes;
 std::atomic<std::size_t> end{0};  // all numbers in use are less
 
@@ -28,8 +28,8 @@ ino_t inode_of(int socket) {
   return is_socket ? status.st_ino : 0;
 }
 
-/// In the child, where the parent's objects still have the numbers: whatever they do to these, also
-/// closing them, must not meet a file that the child opens. Only system calls may be made here.
+/// Runs in the child, where the parent's objects still have the numbers. Their calls, even close(),
+/// must not hit a file that the child opens. Only system calls are allowed here.
 void replace_sockets() {
   const int unconnected = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (unconnected < 0) return;
@@ -41,7 +41,7 @@ void replace_sockets() {
   close(unconnected);
 }
 
-/// Before main: another thread could fork at any time later.
+/// Runs before main: later another thread could fork at any time.
 [[maybe_unused]] const int children_registered = pthread_atfork(nullptr, nullptr, replace_sockets);
 
 }  // namespace

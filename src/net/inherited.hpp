@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Processes that this one starts inherit none of its sockets. A child that kept them would keep
-/// connections open whose rank has ended, and ports in use that a restarted job needs.
+/// Processes that this one starts inherit none of its sockets. A child with such sockets would keep
+/// connections of ended ranks open, and ports in use that a restarted job needs.
 
 namespace ccoll::net {
 
-/// For every socket, once it is made: a program that this process executes does not have it, and in
-/// a forked child its number is that of a socket without a connection.
+/// Call it for every new socket. A program that this process executes does not have it. In a forked
+/// child its number belongs to a socket without a connection.
 void keep_from_children(int socket);
 
 }  // namespace ccoll::net

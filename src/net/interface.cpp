@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of this host's addresses the other ranks are to be told.
+// Chooses the address of this host that is told to the other ranks.
 #include "net/interface.hpp"
 
 #include <ifaddrs.h>
@@ -38,7 +38,7 @@ class Pattern {
   }
 
   bool takes(const Interface& candidate) const {
-    // Who excludes some still wants others to reach this host.
+    // With exclusions the host must still be reachable for others.
     if (excludes_ && candidate.address.is_loopback()) return false;
     return named(candidate.name) != excludes_;
   }
@@ -56,7 +56,7 @@ class Pattern {
   std::vector<std::string> names_;
 };
 
-/// As CCOLL_SOCKET_FAMILY has it.
+/// The family's name in CCOLL_SOCKET_FAMILY.
 std::string_view family_of(const asio::ip::address& address) {
   return address.is_v4() ? "ipv4" : "ipv6";
 }
@@ -89,7 +89,7 @@ Result<std::string> named_address(const std::string& interface,
   return to_string(tcp::endpoint(best->address, 0));
 }
 
-/// The address that a packet to `to` would be sent from. Nothing is sent.
+/// The address that a packet to `to` would be sent from. It sends nothing.
 Result<asio::ip::address> route_to(const udp::endpoint& to) {
   const StandardStreamsTaken taken;
   asio::io_context context;
@@ -108,11 +108,11 @@ Result<asio::ip::address> route_to(const udp::endpoint& to) {
   return from.address();
 }
 
-/// One of that family where the address is a name that has any.
+/// Resolves `address`. If it is a name with an address of that family, the result is one.
 Result<udp::endpoint> resolve(const std::string& address, std::string_view family) {
   const auto parsed = parse_address(address);
   if (!parsed) return tl::unexpected(parsed.error());
-  // A port of 0 routes nowhere on some systems; any other will do.
+  // Port 0 has no route on some systems; any other port will do.
   const std::uint16_t port = parsed->port == 0 ? 9 : parsed->port;
   if (parsed->host.empty()) return udp::endpoint(asio::ip::address_v4::loopback(), port);
   if (const auto endpoint = numeric_endpoint(*parsed)) {

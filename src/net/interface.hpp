@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// This host's network interfaces, as far as other hosts can reach them by an address.
+/// This host's network interfaces with addresses that other hosts can reach.
 
 #include <asio/ip/address.hpp>
 #include <string>
@@ -14,10 +14,10 @@ struct Interface {
   asio::ip::address address;
 };
 
-/// One for each address of an interface that is up, in the system's order; no link-local ones.
+/// One entry per address of an interface that is up, in the system's order; none is link-local.
 std::vector<Interface> list_interfaces();
 
-/// "eth0": whose address it is; empty where nobody's is.
+/// The name of the interface with that address, as "eth0"; empty if none has it.
 std::string interface_with(const asio::ip::address& address);
 
 }  // namespace ccoll::net

@@ -23,9 +23,9 @@ using namespace std::chrono_literals;
 
 constexpr auto kHelloTimeout = 10s;
 
-/// Used on the service thread only, but for the counter and to silence the handler. The coroutines
-/// share it; the Service is not part of it, or a suspended coroutine would keep its own thread
-/// alive.
+/// Used only on the service thread, except for the counter and to silence the handler. The
+/// coroutines share it. It does not hold the Service, or a suspended coroutine would keep its own
+/// thread alive.
 struct State {
   State(tcp::acceptor a, Credentials c, Listener::Handler h)
       : acceptor(std::move(a)),
@@ -84,7 +84,7 @@ class TcpListener final : public Listener {
   const tcp::endpoint endpoint_;
 };
 
-/// "" and ":port" are loopback.
+/// The address to listen at; "" and ":port" mean loopback.
 Result<tcp::endpoint> resolve(asio::io_context& context, const std::string& address) {
   if (address.empty()) return tcp::endpoint(asio::ip::address_v4::loopback(), 0);
   auto parsed = parse_address(address);
@@ -111,7 +111,7 @@ std::error_code bind(tcp::acceptor& acceptor, const tcp::endpoint& endpoint) {
   if (!error) make_own(acceptor, error);
   if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
   if (!error && endpoint.protocol() == tcp::v6()) {
-    // [::] is to mean every address, also where the system's default says otherwise.
+    // [::] means every address, even if the system's default differs.
     acceptor.set_option(asio::ip::v6_only(false), error);
   }
   if (!error) acceptor.bind(endpoint, error);
@@ -128,8 +128,8 @@ Status told(const tcp::endpoint& endpoint, const std::error_code& error) {
       error == asio::error::address_in_use ? "; choose another port, or 0 for a free one" : "");
 }
 
-/// At a free port of the range: from a random one on, so that the ranks of a host seldom try for
-/// the same.
+/// Binds to a free port of the range, from a random one on, so that the ranks of a host seldom try
+/// the same one.
 Status bind(tcp::acceptor& acceptor, tcp::endpoint endpoint, PortRange range) {
   const std::uint32_t count = range.last - range.first + 1u;
   const std::uint32_t start = std::random_device{}() % count;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What every rank knows of every other: one row of the address table.
+/// One row of the address table: the facts that every rank knows about every other.
 
 #include <array>
 #include <cstdint>
@@ -9,39 +9,38 @@
 
 namespace ccoll {
 
-/// So many RDMA ports of a rank are used at most.
+/// Upper limit on the RDMA ports that a rank uses.
 inline constexpr std::uint8_t kMostRails = 8;
 
-/// As many cores as an affinity mask can tell of.
+/// Upper limit on core numbers: the size of an affinity mask.
 inline constexpr std::uint16_t kMostFirstCores = 1024;
 
-/// A limit of more blocks than this is none: no GPU runs as many at once.
+/// A larger limit on blocks has no effect: no GPU runs as many at once.
 inline constexpr std::uint16_t kMostDeviceBlocks = (1 << 14) - 1;
 
-/// So many bits tell processes apart.
+/// Number of bits that tell processes apart.
 inline constexpr int kProcessBits = 48;
 
-/// At most 64 bytes each on the wire: this is the one table that is O(ranks).
+/// At most 64 bytes each on the wire, because this is the one table that is O(ranks).
 struct PeerAddress {
   std::array<std::uint8_t, 16> ip{};  ///< IPv4 as an IPv4-mapped IPv6 address
-  std::uint16_t port = 0;             ///< of its listener, for control and links
-  std::uint16_t cores = 1;            ///< that its process may use
-  std::uint16_t machine_cores = 1;    ///< that its machine has
-  std::uint16_t first_core = 0;       ///< of `cores`, by its number: below kMostFirstCores
-  std::uint32_t machine = 0;          ///< equal where hosts (containers) share a kernel; 0: unknown
-  std::uint64_t host = 0;             ///< equal on two ranks exactly when they share a host
-  /// Equal on two ranks exactly when they are threads of one process; of kProcessBits.
+  std::uint16_t port = 0;             ///< its listener's, for control and links
+  std::uint16_t cores = 1;            ///< cores that its process may use
+  std::uint16_t machine_cores = 1;    ///< cores of its machine
+  std::uint16_t first_core = 0;       ///< number of the first of `cores`: below kMostFirstCores
+  std::uint32_t machine = 0;          ///< equal if hosts (containers) share a kernel; 0: unknown
+  std::uint64_t host = 0;             ///< equal on two ranks exactly if they share a host
+  /// Equal on two ranks exactly if they are threads of one process; kProcessBits wide.
   std::uint64_t process = 0;
   std::uint32_t pid = 0;
-  std::uint8_t fabrics = 0;  ///< RDMA networks that it is in, a bit each; 0: none, or not used
+  std::uint8_t fabrics = 0;  ///< RDMA networks that it is in, a bit each; 0: none, or unused
   std::uint8_t rails = 0;    ///< RDMA ports that lanes may be spread over, at most kMostRails
-  /// 0: data lives in host memory; else equal on two ranks of a host exactly when they have one
-  /// GPU.
+  /// 0: data are in host memory; else equal on two ranks of a host exactly if they share a GPU.
   std::uint32_t device = 0;
   /// DeviceOptions::blocks, at most kMostDeviceBlocks, and the number of DeviceOptions::copies.
   std::uint16_t device_blocks = 0;
   std::uint8_t device_copies = 0;
-  /// What the rank was started with that must be the same on all; see comm/groups/agreement.hpp.
+  /// Options that must be the same on all ranks, as one number; see comm/groups/agreement.hpp.
   std::uint32_t agreement = 0;
   friend bool operator==(const PeerAddress&, const PeerAddress&) = default;
 };

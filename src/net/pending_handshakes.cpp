@@ -14,7 +14,7 @@
 namespace ccoll::net {
 namespace {
 
-/// Fewer would let ranks of a large job push each other out while they all come at once.
+/// With fewer, ranks of a large job would push each other out while they all connect at once.
 constexpr std::size_t kFewest = 16;
 
 std::atomic<std::size_t> listeners{0};
@@ -32,7 +32,7 @@ struct LastRefusal {
   std::string why;                             // guarded by mutex
 };
 
-/// Before main: at its first use another thread could be in fork() already.
+/// Made before main: at its first use another thread could already be in fork().
 [[maybe_unused]] const auto& last_refusal_made_early = LastRefusal::of_process();
 
 }  // namespace

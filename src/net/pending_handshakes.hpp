@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Connections that have yet to say a valid hello, at one listener. Strangers that connect and say
-/// nothing must not use up the process's descriptors: there is a limit, and beyond it the one that
-/// has been silent for longest makes way for a newcomer, who is never refused. What
-/// ccoll::strangers tells is counted here.
+/// Connections to one listener without a valid hello so far. Strangers that connect and say nothing
+/// must not use up the process's descriptors, so there is a limit. Beyond it the connection that
+/// has been silent longest makes way for a new one, which is never refused. It also counts for
+/// ccoll::strangers.
 
 #include <chrono>
 #include <cstddef>
@@ -21,8 +21,8 @@
 
 namespace ccoll::net {
 
-/// This process's own hello at somebody's listener, from before it connects until it is over: the
-/// listener may be of this process, whose ranks are no strangers to each other.
+/// This process's own hello at a listener, from before it connects until it is over. The listener
+/// may be in this process, whose ranks are no strangers to each other.
 class OwnHello {
  public:
   OwnHello();
@@ -31,20 +31,20 @@ class OwnHello {
   OwnHello& operator=(const OwnHello&) = delete;
 };
 
-/// Why one of this process's listeners has since then refused a ccoll (another token, version or
-/// TLS); the last one's reason. Nothing where there was none. From any thread.
+/// The reason of the last refusal of a ccoll (another token, version or TLS) by this process's
+/// listeners since then. Empty if there was none. From any thread.
 std::optional<std::string> last_refusal(std::chrono::steady_clock::time_point since);
 
-/// On the listener's service thread only.
+/// Used on the listener's service thread only.
 class PendingHandshakes {
  public:
-  /// `where` the listener is, for the log.
+  /// `where` is the listener's address, for the log.
   explicit PendingHandshakes(std::string where);
   ~PendingHandshakes();
   PendingHandshakes(const PendingHandshakes&) = delete;
   PendingHandshakes& operator=(const PendingHandshakes&) = delete;
 
-  /// One connection in the midst of its hello. Must not outlive the socket or the
+  /// One connection in the midst of its hello. It must not outlive the socket or the
   /// PendingHandshakes.
   class Guest {
    public:
@@ -67,22 +67,22 @@ class PendingHandshakes {
     std::list<Guest*>::iterator place_;
   };
 
-  /// Counts and logs a connection that was dropped, and why.
+  /// Counts and logs a dropped connection with its reason.
   void refused(const Failure& why);
   std::uint64_t refusals() const { return refusals_; }
   /// Closes the oldest; false if there is none.
   bool evict_oldest();
   void close_all();
-  /// For one more to come in where the process has no descriptor left.
+  /// Lets one more connection in if the process has no descriptor left.
   Spare& spare() { return *spare_; }
-  /// How many may be here at a time: the process's share (waiting_connections()), divided by its
-  /// listeners, and as many as it says hello to itself.
+  /// How many may be here at a time: the process's share (waiting_connections()) divided by its
+  /// listeners, plus the number of its own hellos.
   static std::size_t limit();
 
  private:
   const std::string where_;
   const std::shared_ptr<Spare> spare_ = Spare::of_process();
-  std::list<Guest*> guests_;  ///< oldest first; those that were closed are not in it
+  std::list<Guest*> guests_;  ///< oldest first, without closed ones
   std::uint64_t refusals_ = 0;
   bool complained_ = false;
 };

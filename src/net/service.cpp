@@ -35,10 +35,10 @@ bool is_over(const std::shared_future<void>& what, std::chrono::milliseconds lim
   return what.wait_for(limit) == std::future_status::ready;
 }
 
-/// What the thread runs. The thread shares it with the Service, so that either may go first.
+/// The thread's loop. The thread shares it with the Service, so either may end first.
 struct Loop {
   Loop() {
-    // What Asio waits with has its numbers from the first timer on, and keeps them.
+    // Asio opens its descriptors at the first timer, and keeps their numbers.
     const StandardStreamsTaken taken;
     const asio::steady_timer first(context);
   }
@@ -47,7 +47,7 @@ struct Loop {
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
 };
 
-/// Of the exception being handled; to log it needs memory that there may not be.
+/// Logs the exception being handled. Logging needs memory, which may be exhausted.
 void complain() noexcept {
   try {
     log().error("on the service thread: {}", failure_of(std::current_exception()).message);
@@ -55,8 +55,8 @@ void complain() noexcept {
   }
 }
 
-/// Handlers turn what they throw into failures of whom they serve. One that does not must still not
-/// end the process, nor the thread that all others depend on.
+/// Handlers turn exceptions into failures of the object they serve. If one does not, it must still
+/// end neither the process nor the thread that all others depend on.
 void run(Loop& loop) {
   for (;;) {
     try {
@@ -73,11 +73,11 @@ class ThreadService;
 struct Instance {
   ProcessMutex mutex;
   std::weak_ptr<ThreadService> service;             // guarded by mutex
-  std::vector<std::shared_future<void>> abandoned;  // guarded by mutex; ends of threads
+  std::vector<std::shared_future<void>> abandoned;  // guarded by mutex; the threads' ends
 };
 
 Instance& instance() {
-  // Never destroyed: threads may still ask while the process runs its exit handlers.
+  // Never destroyed: threads may still use it while the process runs its exit handlers.
   static Instance& instance = []() -> Instance& {
     auto* const made = new Instance;
     pthread_atfork(nullptr, nullptr, [] { net::instance().abandoned.clear(); });
@@ -86,15 +86,15 @@ Instance& instance() {
   return instance;
 }
 
-/// Before main: at its first use another thread could be in fork() already.
+/// Made before main: at its first use another thread could already be in fork().
 [[maybe_unused]] const auto& made_early = instance();
 
 class ThreadService final : public Service {
  public:
   explicit ThreadService(const char* name) : loop_(std::make_shared<Loop>()) {
     const SignalsBlocked blocked;
-    // The thread must not own the Service, or the Service would never end; it owns the loop, so
-    // that its last reference may also be dropped on the thread itself.
+    // The thread must not own the Service, or the Service would never end. It owns the loop, so
+    // that the last reference may also be dropped on the thread itself.
     std::promise<void> ended;
     end_ = ended.get_future().share();
     thread_ = std::thread([loop = loop_, ended = std::move(ended)]() mutable {
@@ -109,14 +109,14 @@ class ThreadService final : public Service {
 
   ~ThreadService() override {
     if (is_forked()) {
-      // Its number may be another thread's in this process: neither to be joined nor detached.
+      // The number may be another thread's in this process, so do not join or detach it.
       (void)new std::thread(std::move(thread_));
       return;
     }
     loop_->context.stop();
     if (!thread_.joinable()) return;
-    // A thread cannot join itself, and one that is held may be so for ever: it goes on alone,
-    // returns from run() as soon as the handler under way has, and takes the loop with it.
+    // A thread cannot join itself, and a held one may be so for ever, so it goes on alone. It
+    // returns from run() after the handler in progress, and takes the loop with it.
     if (!on_service_thread() && is_in_time(end_)) {
       thread_.join();
       return;
@@ -128,7 +128,7 @@ class ThreadService final : public Service {
     abandoned.push_back(end_);
   }
 
-  /// Ends the thread although someone still holds the Service.
+  /// Ends the thread although another object still holds the Service.
   void finish() {
     if (is_forked()) return;
     loop_->context.stop();
@@ -150,7 +150,7 @@ class ThreadService final : public Service {
   bool is_forked() const override { return ::getpid() != process_; }
 
  private:
-  /// Waits for what the thread is to do, but no second time for a thread that is still held.
+  /// Waits until the thread has done it, but not a second time for a thread that is still held.
   bool is_in_time(const std::shared_future<void>& done) {
     std::unique_lock lock(overdue_mutex_);
     const bool is_held = overdue_.valid() && !is_over(overdue_, 0ms);
@@ -162,32 +162,32 @@ class ThreadService final : public Service {
   }
 
   std::shared_ptr<Loop> loop_;    // immutable after construction
-  std::thread thread_;            // immutable after construction, but for its end
+  std::thread thread_;            // immutable after construction, except for its end
   std::thread::id id_;            // immutable after construction
   std::shared_future<void> end_;  // immutable after construction; the thread's end
   const pid_t process_ = ::getpid();
   std::atomic<bool> ended_{false};
   std::mutex overdue_mutex_;
-  std::shared_future<void> overdue_;  // guarded by overdue_mutex_; waited for in vain
+  std::shared_future<void> overdue_;  // guarded by overdue_mutex_; the wait for it timed out
 };
 
-/// A connection attempt under way may hold the Service when the process exits. Its thread must not
-/// go on while what it uses is taken down, nor one that was held when its Service ended, unless it
-/// still is.
+/// A connection attempt in progress may hold the Service when the process exits. Its thread must
+/// not go on while its objects are taken down. The same holds for a thread that was held when its
+/// Service ended, unless it still is.
 struct EndAtExit {
   ~EndAtExit() {
     std::unique_lock lock(instance().mutex);
     const auto service = instance().service.lock();
     const auto abandoned = instance().abandoned;
-    // Its thread may be about to fork, which waits for whoever holds the lock.
+    // The thread may be about to fork, and fork waits for the lock's holder.
     lock.unlock();
     if (service) service->finish();
     for (const auto& end : abandoned) is_over(end, kHeldLimit);
   }
 };
 
-/// How a spawned coroutine ends. Where Asio has no memory to go on with one, it lets go of it, and
-/// of this, without a word.
+/// How a spawned coroutine ends. If Asio has no memory to resume one, it silently destroys the
+/// coroutine and this object.
 class Ending {
  public:
   Ending(const asio::io_context::executor_type* where, std::string what,
@@ -196,7 +196,7 @@ class Ending {
     if (where != nullptr) where_ = *where;
   }
   ~Ending() {
-    // A service that ends lets go of everything, too, but not from within one of its handlers.
+    // A service that ends also drops all coroutines, but not from within one of its handlers.
     if (!has_come_ && where_ && where_->running_in_this_thread())
       come(std::make_exception_ptr(std::bad_alloc()));
   }
@@ -229,9 +229,9 @@ void spawn(const asio::any_io_executor& where, asio::awaitable<void> task, std::
   auto ended = [ending = std::make_shared<Ending>(executor, std::move(what), std::move(failed))](
                    const std::exception_ptr& thrown) { ending->come(thrown); };
   if (executor != nullptr && !executor->running_in_this_thread()) {
-    // A coroutine that begins elsewhere first has itself posted there, and where there is no memory
-    // for that, Asio ends the process; this throws. Nothing of it stays here: whoever lets go of
-    // its ending last says how it has ended, and here that would be nobody.
+    // A coroutine that begins elsewhere first posts itself there, and if memory is exhausted Asio
+    // ends the process; asio::post throws instead. No reference stays here: the last one reports
+    // how the coroutine ended, and here it would report to nobody.
     asio::post(where, [where, task = std::move(task), ended = std::move(ended)]() mutable {
       asio::co_spawn(where, std::move(task), std::move(ended));
     });
@@ -240,7 +240,7 @@ void spawn(const asio::any_io_executor& where, asio::awaitable<void> task, std::
   try {
     asio::co_spawn(where, std::move(task), ended);
   } catch (...) {
-    ended(nullptr);  // the caller is told
+    ended(nullptr);  // the caller gets the exception
     throw;
   }
 }
@@ -251,8 +251,8 @@ std::size_t waiting_connections() {
   return std::clamp<std::size_t>(limit.rlim_cur / 4, 64, 16384);
 }
 
-/// Whoever asks for a service is near the public API, and has no other without it: a system that
-/// has no thread or descriptor left is told of by ccoll's own exception.
+/// The callers of this are near the public API and have no other service. So if a thread or
+/// descriptor cannot be had, ccoll's own exception tells them.
 static std::shared_ptr<ThreadService> start(const char* name) {
   try {
     return std::make_shared<ThreadService>(name);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The one service thread of a process: accepts, handshakes, control messages, and operations that
-/// nobody waits for. Asleep unless needed.
+/// The one service thread of a process: it accepts connections, shakes hands, and runs control
+/// messages and operations that nobody waits for. It sleeps unless needed.
 
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
@@ -17,47 +17,46 @@
 
 namespace ccoll::net {
 
-/// How long whoever ends something waits for a service thread that is held.
+/// How long a destructor waits for a service thread that is held.
 inline constexpr std::chrono::milliseconds kHeldLimit{900};
 
 class Service {
  public:
   /// The process's service, started by the first user and ended with the last, or at exit.
   static std::shared_ptr<Service> shared();
-  /// One of its own thread (a store server that must not share a core's turn with anything).
+  /// A service with its own thread (for a store server that must not share a core's turn).
   static std::shared_ptr<Service> dedicated();
 
-  /// Ends the thread; what was still pending is destroyed without being called. The last reference
-  /// may also be dropped on the service thread, which then ends after the handler under way, and so
-  /// does one that is held (catch_up); who posts to the context holds a reference until that has
-  /// returned. A coroutine that waits for long must not hold a reference, or it would keep its
-  /// thread alive.
+  /// Ends the thread; pending functions are destroyed and never called. The last reference may be
+  /// dropped on the service thread, which then ends after the handler in progress; a held thread
+  /// (catch_up) does so too. A caller that posts to the context holds a reference until that has
+  /// returned. A coroutine with a long wait must not hold one, or it would keep its thread alive.
   virtual ~Service() = default;
   virtual asio::io_context& context() = 0;
-  /// Waits until what was posted before has run. False when the thread is held, by a function of
-  /// the caller's or a file system that hangs, and has not got that far within kHeldLimit; and then
-  /// at once, until it has: whoever takes down many things waits once. So what is posted must not
-  /// refer to what may be gone then. On the service thread, and in a forked child, it waits for
-  /// nothing.
+  /// Waits until all that was posted before has run. Returns false if the thread is held, by a
+  /// user's function or a file system that hangs, for kHeldLimit. Until it has caught up, later
+  /// calls return false at once: a caller that takes down many things waits once. So posted
+  /// functions must not refer to objects that may be gone by then. It does not wait on the service
+  /// thread, nor in a forked child.
   virtual bool catch_up() = 0;
-  /// True on the service thread; and everywhere once has_ended(), when nobody else runs there.
+  /// True on the service thread. Also true everywhere after has_ended(), when nothing runs there.
   virtual bool on_service_thread() const = 0;
-  /// The process's exit has ended the thread although someone still holds the Service, as an object
-  /// does that is destroyed later: a global one, say. What is posted from then on never runs.
+  /// True if the process's exit has ended the thread although an object still holds the Service,
+  /// such as a global that is destroyed later. Functions that are posted from then on never run.
   virtual bool has_ended() const = 0;
-  /// True in a child that fork() made of the Service's process. The thread is not there, its locks
-  /// may be held for ever, and the sockets are the parent's too: whoever holds something of the
-  /// Service there leaves it as it is.
+  /// True in a child that fork() made of the Service's process. There the thread is missing, its
+  /// locks may be held for ever, and the sockets are the parent's too. Objects that hold parts of
+  /// the Service leave them untouched there.
   virtual bool is_forked() const = 0;
 };
 
-/// Runs `task` there. What it throws ends the task alone: `failed` is told, on the same thread, and
-/// makes it a failure of whom the task was for. Without `failed` it is logged, as "WHAT: REASON".
+/// Runs `task` on `where`. An exception ends the task alone: `failed` gets it on the same thread,
+/// and passes it on to what the task is for. Without `failed` it is logged, as "WHAT: REASON".
 void spawn(const asio::any_io_executor& where, asio::awaitable<void> task, std::string what,
            std::function<void(const Failure&)> failed = {});
 
-/// How many connections may wait for something (their hello, their link to be opened): a quarter of
-/// the descriptors that this process may have.
+/// Limit on connections that may wait (for their hello, or for their link to be opened): a quarter
+/// of the process's limit on descriptors, at least 64 and at most 16384.
 std::size_t waiting_connections();
 
 }  // namespace ccoll::net

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A function that the service thread calls until somebody, on any thread, has it fall silent.
+/// A function that the service thread calls until any thread silences it.
 
 #include <condition_variable>
 #include <functional>
@@ -21,9 +21,9 @@ class Silenceable {
   explicit Silenceable(Function function)
       : function_(std::make_shared<const Function>(std::move(function))) {}
 
-  /// On the service thread. Does nothing once silence() has been called.
+  /// Calls the function on the service thread. Does nothing once silence() has been called.
   void call(Args... args) {
-    // Kept here: it may itself be what silences it, and what it consists of goes then.
+    // A copy is kept here: the call itself may silence the function and so destroy its parts.
     std::shared_ptr<const Function> function;
     {
       const std::lock_guard lock(mutex_);
@@ -35,13 +35,13 @@ class Silenceable {
     (*function)(std::forward<Args>(args)...);
   }
 
-  /// No call begins any more, and none runs once this returns: it waits for one that does, but on
-  /// the service thread, or beyond kHeldLimit, for nothing. Not in a forked child.
+  /// Stops calls: none begins after this, and none runs when it returns. It waits for a running
+  /// call, up to kHeldLimit, but not on the service thread. Not to be called in a forked child.
   void silence(const Service& service) {
     std::unique_lock lock(mutex_);
     const auto last = std::exchange(function_, nullptr);
     if (!service.on_service_thread()) quiet_.wait_for(lock, kHeldLimit, [this] { return !runs_; });
-    lock.unlock();  // before the function goes, and whatever it holds with it
+    lock.unlock();  // before the function is destroyed, with all that it holds
   }
 
  private:

@@ -14,12 +14,12 @@ struct OfProcess {
 };
 
 OfProcess& of_this_process() {
-  // Never destroyed: listeners may end later at exit.
+  // Never destroyed: listeners may end later, at exit.
   static auto& instance = *new OfProcess;
   return instance;
 }
 
-/// Before main: at its first use another thread could be in fork() already.
+/// Made before main: at its first use another thread could already be in fork().
 [[maybe_unused]] const auto& spare_made_early = of_this_process();
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A descriptor that a process keeps while it listens, so that a peer that comes when there is no
-/// other left can be let in to hear of it, and does not wait at the door until its time limit.
+/// A descriptor that a process keeps while it listens. If all others are in use, it lets a peer in
+/// to hear of that; otherwise the peer would wait until its time limit.
 
 #include <memory>
 #include <mutex>
@@ -14,12 +14,12 @@ namespace ccoll::net {
 /// Thread-safe.
 class Spare {
  public:
-  /// The one of this process, as long as anybody has it.
+  /// This process's spare, shared by all that hold it.
   static std::shared_ptr<Spare> of_process();
 
-  /// Gives it up for a connection that is to be accepted. False if it is not there.
+  /// Closes it to make room for a connection. False if it is not there.
   bool spend();
-  /// Whether it is there, or is again.
+  /// Opens it again if needed. Returns whether it is there.
   bool restore();
 
  private:
@@ -27,8 +27,8 @@ class Spare {
   FileDescriptor descriptor_;  // guarded by mutex_
 };
 
-/// Whether descriptors are left for a connection that was let in. If not, its peer is to be told
-/// so and the connection closed, which restores the spare one.
+/// Whether descriptors are left for a connection that was let in. If not, the caller must tell the
+/// peer and close the connection, which restores the spare.
 bool has_descriptors_left();
 
 }  // namespace ccoll::net

@@ -10,7 +10,7 @@
 namespace ccoll::net {
 namespace {
 
-/// How far the buffer runs ahead of the bytes that have come.
+/// The buffer grows at least this far ahead of the bytes that have come.
 constexpr std::size_t kGrowBytes = 256 << 10;
 
 tl::unexpected<Failure> lost(const Stream& stream, const std::error_code& error) {

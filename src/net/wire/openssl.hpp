@@ -5,16 +5,16 @@
 
 namespace ccoll::net {
 
-/// Around each use of OpenSSL but that of a connection that stands: OpenSSL has locks of the whole
-/// process, which a child must not find held. Where the program has not used OpenSSL before, it
-/// takes nothing down at exit: our threads may still use it, and in a forked child its clean-up
-/// would wait for ever for such a lock. Where the program has used it before, it does at exit: so a
-/// static object whose threads use it comes after a first use, and ends earlier.
+/// Guards each use of OpenSSL, except on an established connection: OpenSSL has process-wide locks,
+/// which a forked child must not find held. If the program has not used OpenSSL before, this turns
+/// off its clean-up at exit. Our threads may still use it then, and in a forked child the clean-up
+/// would wait for ever for a lock. If the program used it before, clean-up runs at exit, so a
+/// static object whose threads use OpenSSL must be made after a first use.
 class UsingOpenSsl {
  public:
   UsingOpenSsl();
 
-  /// What a thread does that ends and has used it.
+  /// Called by a thread that has used OpenSSL, before it ends.
   static void leave_thread();
 
  private:

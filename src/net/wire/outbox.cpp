@@ -11,7 +11,7 @@
 namespace ccoll::net {
 namespace {
 
-/// Memory that the kernel has not may be there soon, but nobody tells when.
+/// If the kernel has no memory, some may be free soon, but there is no event for that.
 constexpr std::chrono::milliseconds kTryAgain{20};
 constexpr int kTries = 50;
 
@@ -27,23 +27,23 @@ struct Outbox::State : std::enable_shared_from_this<State> {
 
   bool empty() const { return written == waiting.size(); }
   void add(const std::string& wire) {
-    // What was written is not moved out of the way for every few bytes that the socket takes.
+    // Written bytes are erased only when they are half or more: not for every few bytes taken.
     if (2 * written >= waiting.size()) waiting.erase(0, std::exchange(written, 0));
     waiting += wire;
   }
-  /// What the socket does not take now is written as soon as it can be.
+  /// Writes until the socket takes no more; the rest is written as soon as it can be.
   void write();
   void broke(const asio::error_code& error);
   void break_off(std::string why);
-  /// A handler that goes on, unless the Outbox has gone meanwhile.
+  /// A handler that continues writing, unless the Outbox has been destroyed meanwhile.
   auto going_on();
 
   Stream* stream;  // null once the Outbox is gone
   const std::size_t most_bytes;
   const std::function<void(const Failure&)> failed;
-  std::string waiting;      // sealed; the socket is being tried while it is not empty
-  std::size_t written = 0;  // of `waiting`, with the kernel
-  int tries = 0;            // since the kernel last had memory to take any
+  std::string waiting;      // sealed; while it is not empty, a write is in progress
+  std::size_t written = 0;  // bytes of `waiting` that the kernel has
+  int tries = 0;            // since the kernel last took any
   std::string trouble;
   bool finishing = false;
 };
@@ -68,7 +68,7 @@ void Outbox::State::write() {
     if (taken > 0) tries = 0;
   }
   if (lacks_memory(error) && tries++ < kTries) {
-    // Asio would wait until the socket becomes ready, as it is already.
+    // Asio would wait until the socket is ready, but it already is.
     const auto timer = std::make_shared<asio::steady_timer>(stream->get_executor(), kTryAgain);
     timer->async_wait([timer, go_on = going_on()](const asio::error_code& over) { go_on(over); });
     return;
@@ -83,15 +83,15 @@ void Outbox::State::write() {
 }
 
 void Outbox::State::broke(const asio::error_code& error) {
-  // Reading finds out by itself, once it has read what the peer still managed to say. But not of
-  // what is no fault of the connection (EPERM of a filter).
+  // After these two errors reading fails too, once it has read the peer's last bytes. Other errors
+  // are no fault of the connection (EPERM of a filter), so reading would not fail.
   if (error == asio::error::broken_pipe || error == asio::error::connection_reset) return;
   break_off(error.message());
 }
 
 Outbox::Outbox(Stream& stream, std::size_t most_bytes, std::function<void(const Failure&)> failed)
     : state_(std::make_shared<State>(stream, most_bytes, std::move(failed))) {
-  asio::error_code ignored;  // a socket that is already dead is found out by reading
+  asio::error_code ignored;  // reading finds out if the socket is already dead
   stream.socket().non_blocking(true, ignored);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Frames on their way out over a Stream, in order, from those who do not wait for it. Knows
-/// nothing of what they mean. Everything happens on the service thread.
+/// Frames on their way out over a Stream, in order, for senders that do not wait. It does not know
+/// their meaning. All of it runs on the service thread.
 
 #include <cstddef>
 #include <functional>
@@ -16,26 +16,25 @@ namespace ccoll::net {
 
 class Outbox {
  public:
-  /// Where the connection breaks, or the peer leaves more than `most_bytes` unread, who reads
-  /// `stream`, which outlives this, sees the end. `failed` is told when this process could not go
-  /// on (memory ran out); what runs out in a call is thrown.
+  /// `stream` must outlive this. If the connection breaks, or the peer leaves more than
+  /// `most_bytes` unread, the reader of `stream` sees the end. `failed` is called if this process
+  /// cannot go on later (out of memory); inside a call such a failure is thrown.
   Outbox(Stream& stream, std::size_t most_bytes, std::function<void(const Failure&)> failed);
   ~Outbox();
   Outbox(const Outbox&) = delete;
   Outbox& operator=(const Outbox&) = delete;
 
-  /// What the socket takes is with the kernel when this returns, so that it gets out although the
-  /// service may end with the handler under way.
+  /// On return the kernel has the bytes that the socket takes. So they get out even if the service
+  /// ends with the handler in progress.
   void send(std::string frame);
-  /// No send will follow: what is queued still goes out, then the peer sees the end.
+  /// No send will follow. The queue still goes out, then the peer sees the end.
   void finish();
-  /// Why nothing more can be sent, where reading does not tell; empty: nothing is wrong.
+  /// The reason why nothing more can be sent, if reading does not tell; empty: nothing is wrong.
   const std::string& trouble() const;
 
  private:
   struct State;
-  const std::shared_ptr<State>
-      state_;  // shared with handlers of the socket, which may run after us
+  const std::shared_ptr<State> state_;  // shared with the socket's handlers, which may run after us
 };
 
 }  // namespace ccoll::net

@@ -106,8 +106,8 @@ asio::awaitable<void> Stream::write(std::string bytes, std::error_code& error) {
   const std::string wire = seal(std::move(bytes));
   co_await asio::async_write(socket_, asio::buffer(wire),
                              asio::redirect_error(asio::use_awaitable, error));
-  // That the peer has ended it shows in what there is to read, with the reason; that this side has
-  // no memory for it (ENOBUFS) does not, and an answer would be waited for in vain.
+  // If the peer has ended it, the bytes left to read show that, with the reason. A lack of memory
+  // on this side (ENOBUFS) does not show, and waiting for an answer would be in vain.
   if (error && error != asio::error::broken_pipe && error != asio::error::connection_reset) {
     std::error_code ignored;
     socket_.shutdown(tcp::socket::shutdown_both, ignored);
@@ -119,7 +119,7 @@ std::string Stream::seal(std::string bytes) {
   auto wire = tls_->seal(bytes);
   if (wire) return std::move(*wire);
   failed(wire.error());
-  // Who reads, and may wait for something to come, sees the end and asks for the reason.
+  // The reader, which may wait for bytes, then sees the end and asks for the reason.
   std::error_code ignored;
   socket_.shutdown(tcp::socket::shutdown_both, ignored);
   return {};
@@ -128,7 +128,7 @@ std::string Stream::seal(std::string bytes) {
 void Stream::finish() {
   std::error_code ignored;
   if (tls_ && trouble_.empty()) {
-    // What the kernel has no room for is not worth waiting for: the end itself says as much.
+    // If the kernel has no room for it, do not wait: the end of the bytes says the same.
     const std::string wire = tls_->seal_end();
     socket_.non_blocking(true, ignored);
     socket_.write_some(asio::buffer(wire), ignored);

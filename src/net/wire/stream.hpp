@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A connection that the handshake has let in, or is about to: a socket, with TLS between it and
-/// whoever reads and writes, or without. On the service thread.
+/// A connection that the handshake has let in, or is about to: a socket, with or without TLS
+/// between it and its reader and writer. Used on the service thread.
 
 #include <asio/awaitable.hpp>
 #include <asio/buffer.hpp>
@@ -22,36 +22,36 @@ class Stream {
   asio::any_io_executor get_executor() { return socket_.get_executor(); }
   bool is_open() const { return socket_.is_open(); }
   void close(std::error_code& error) { socket_.close(error); }
-  /// For options, and for what seal() made: writes go to it in the order of the calls of seal().
+  /// For options, and to write what seal() returns, in the order of the calls of seal().
   asio::ip::tcp::socket& socket() { return socket_; }
   const asio::ip::tcp::socket& socket() const { return socket_; }
-  /// The socket alone, of a stream without TLS.
+  /// Gives up the socket of a stream without TLS.
   asio::ip::tcp::socket release() &&;
 
-  /// Shakes hands over TLS; once, before any other byte. What fails says so to the peer first.
+  /// Shakes hands over TLS; once, before any other byte. A failure is first sent to the peer.
   asio::awaitable<Status> secure(std::shared_ptr<const Tls> tls, TlsSession::Role role);
   bool encrypted() const { return tls_ != nullptr; }
-  /// What only the two ends of this stream know; empty without TLS.
+  /// A value that only the two ends of this stream know; empty without TLS.
   std::string binding() const { return tls_ ? tls_->binding() : std::string(); }
 
-  /// At least one byte, or an error. The end of the peer's bytes is asio::error::eof, also where
-  /// TLS would have had the peer say so before: whoever reads knows by the frames whether it is
+  /// Reads at least one byte, or fails. The end of the peer's bytes is asio::error::eof, even if
+  /// TLS expects a closing message before it: the reader knows by the frames whether they are
   /// whole.
   asio::awaitable<std::size_t> read_some(asio::mutable_buffer into, std::error_code& error);
-  /// As many bytes as `into` has, or fewer and an error.
+  /// Reads as many bytes as `into` has, or fewer and fails.
   asio::awaitable<std::size_t> read(asio::mutable_buffer into, std::error_code& error);
-  /// All of `bytes`, or an error, and then reading comes to an end, too. One writer at a time.
+  /// Writes all of `bytes`, or fails, and then reading ends too. One writer at a time.
   asio::awaitable<void> write(std::string bytes, std::error_code& error);
 
-  /// `bytes` as they are to go to socket(), for those who queue them; empty after a failure, which
-  /// reading tells.
+  /// `bytes` as they must go to socket(), for callers that queue them; empty after a failure, which
+  /// reading reports.
   std::string seal(std::string bytes);
-  /// Nothing more follows what was written: the peer sees the end. Reading goes on.
+  /// Nothing follows the bytes written so far: the peer sees the end. Reading goes on.
   void finish();
 
-  /// Why reading or writing failed, in words: TLS knows more than an error code says.
+  /// The reason why reading or writing failed: TLS knows more than an error code says.
   std::string reason(const std::error_code& error) const;
-  /// What went wrong in TLS; empty: nothing.
+  /// The failure in TLS; empty if there is none.
   const std::string& trouble() const { return trouble_; }
 
  private:
@@ -59,13 +59,13 @@ class Stream {
   std::error_code failed(const Failure& failure);
 
   asio::ip::tcp::socket socket_;
-  std::unique_ptr<TlsSession> tls_;  ///< null: bytes go as they are
-  std::string wire_;                 ///< room for what comes, with TLS
+  std::unique_ptr<TlsSession> tls_;  ///< null: bytes go unchanged
+  std::string wire_;                 ///< room for received bytes, with TLS
   std::string trouble_;
 };
 
-/// Waits until the peer has read what was written to `socket`, and ended: closing with unread bytes
-/// would reset the connection and take our last words away. Whoever calls bounds it in time.
+/// Waits until the peer has read all that was written to `socket`, and ended. Closing with unread
+/// bytes would reset the connection and lose our last words. The caller sets a time limit.
 template <typename Socket>
 asio::awaitable<void> drain(Socket& socket);
 

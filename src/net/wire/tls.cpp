@@ -32,19 +32,19 @@ struct FreeBy {
 template <typename T, auto Free>
 using Owned = std::unique_ptr<T, FreeBy<Free>>;
 
-/// What a pre-shared key is offered under. It names the protocol, not the job: which token a peer
-/// has shows in the key alone.
+/// The name of the pre-shared key. It names the protocol, not the job: only the key itself depends
+/// on the token.
 constexpr std::string_view kIdentity = "ccoll";
 constexpr std::size_t kKeyBytes = 32;
 constexpr std::size_t kMostKeyFileBytes = 64 << 10;
 constexpr std::size_t kMostCertificateFileBytes = 4 << 20;
-/// Cipher suites by the hash that the key from the token is made with.
+/// Cipher suites with the hash that makes the key from the token.
 constexpr const char* kSuites = "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256";
 constexpr unsigned char kFirstSuite[] = {0x13, 0x01};
-/// OpenSSL takes a session only where it was made for.
+/// OpenSSL takes a session only in the context that it was made for.
 constexpr unsigned char kPlace[] = {'c', 'c', 'o', 'l', 'l'};
 
-/// The newest thing that went wrong in OpenSSL on this thread, which is forgotten.
+/// The newest error of OpenSSL on this thread; the call clears it.
 unsigned long last_error() {
   const unsigned long error = ERR_peek_last_error();
   ERR_clear_error();
@@ -60,7 +60,7 @@ tl::unexpected<Failure> no_memory() {
   return fail(ErrorKind::exhausted, "TLS: {}", text_of(last_error()));
 }
 
-/// HKDF-SHA256 with a label, so that the key is good for nothing that the token is used for.
+/// HKDF-SHA256 with a label, so that the key has no other use of the token.
 Result<std::string> key_from(const std::string& token) {
   const Owned<EVP_KDF, EVP_KDF_free> kdf(EVP_KDF_fetch(nullptr, "HKDF", nullptr));
   const Owned<EVP_KDF_CTX, EVP_KDF_CTX_free> context(EVP_KDF_CTX_new(kdf.get()));
@@ -100,7 +100,7 @@ const Context& context_of(SSL* ssl) {
   return *static_cast<const Context*>(SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl)));
 }
 
-/// A session whose secret is the key from the token, for OpenSSL to free.
+/// A session whose secret is the key from the token. OpenSSL frees it.
 SSL_SESSION* session_of(SSL* ssl) {
   const std::string& key = context_of(ssl).key;
   Owned<SSL_SESSION, SSL_SESSION_free> session(SSL_SESSION_new());
@@ -128,7 +128,7 @@ int find_key(SSL* ssl, const unsigned char* identity, std::size_t length, SSL_SE
 
 int no_passphrase(char*, int, int, void*) { return 0; }
 
-/// Notes who the peer says it is, whose certificate or chain does not pass.
+/// Notes the name in a peer's certificate if that, or its chain, does not pass.
 int note_subject(int good, X509_STORE_CTX* store) {
   if (good == 1) return 1;
   auto* const ssl =
@@ -144,8 +144,8 @@ int note_subject(int good, X509_STORE_CTX* store) {
   return 0;
 }
 
-/// What the files of a certificate hold. They are read before OpenSSL is in use: a file system may
-/// hang, and whoever forks would wait for it.
+/// The contents of a certificate's files. They are read before OpenSSL is in use, because a file
+/// system may hang, and a fork would wait for it.
 struct CertificateFiles {
   std::string certificate;
   std::string key;
@@ -172,7 +172,7 @@ Result<CertificateFiles> read_files(const TlsOptions& options) {
   if (!certificate) return tl::unexpected(certificate.error());
   auto authority = read_file("CCOLL_TLS_CA", options.authority, kMostCertificateFileBytes);
   if (!authority) return tl::unexpected(authority.error());
-  // The last: it is wiped only as one of the files.
+  // The key comes last: it is wiped only as one of the files.
   auto key = read_private_file("CCOLL_TLS_KEY", options.key, kMostKeyFileBytes);
   if (!key) return tl::unexpected(key.error());
   CertificateFiles files;
@@ -195,8 +195,8 @@ tl::unexpected<Failure> bad_file(std::string_view what, const std::string& path,
               text_of(last_error()));
 }
 
-/// As SSL_CTX_use_certificate_chain_file does: the certificate itself, then those between it and
-/// the authority.
+/// Reads the file as SSL_CTX_use_certificate_chain_file does: the certificate itself, then those
+/// between it and the authority.
 bool use_chain(SSL_CTX* context, const std::string& text) {
   const auto bytes = bytes_of(text);
   const Certificate own(PEM_read_bio_X509_AUX(bytes.get(), nullptr, no_passphrase, nullptr));
@@ -209,7 +209,7 @@ bool use_chain(SSL_CTX* context, const std::string& text) {
   return ERR_GET_LIB(end) == ERR_LIB_PEM && ERR_GET_REASON(end) == PEM_R_NO_START_LINE;
 }
 
-/// As SSL_CTX_load_verify_file does: certificates, and lists of those that are revoked.
+/// Reads as SSL_CTX_load_verify_file does: certificates, and lists of revoked ones.
 bool use_authority(SSL_CTX* context, const std::string& text) {
   using Infos = STACK_OF(X509_INFO);
   constexpr auto free_all = [](Infos* all) { sk_X509_INFO_pop_free(all, X509_INFO_free); };
@@ -296,13 +296,13 @@ Status set_up(Context& made, const std::string& token) {
   return use_certificates(context, made.options, files);
 }
 
-/// Whose bytes are no records of TLS at all.
+/// True if the peer's bytes are no TLS records at all.
 bool speaks_no_tls(int reason) {
   return reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST ||
          reason == SSL_R_HTTPS_PROXY_REQUEST || reason == SSL_R_PACKET_LENGTH_TOO_LONG;
 }
 
-/// What both modes say when the other side has the other one, or another version of TLS.
+/// The text of both modes if the other side has the other mode, or another version of TLS.
 std::string disagreement(const Context& tls, unsigned long error) {
   return fmt::format("no agreement on TLS 1.3 with {} ({}): give all ranks and the store the same",
                      tls.name(), text_of(error));
@@ -384,7 +384,7 @@ class Session final : public TlsSession {
     ERR_clear_error();
     const int done = SSL_do_handshake(ssl_.get());
     if (done != 1) return awaits(done) ? Result<bool>(false) : failure();
-    // Whoever got here by a certificate where a key was asked for has shown nothing.
+    // A peer that came with a certificate, where a key was needed, has proved nothing.
     if (tls_->mode == Mode::psk && SSL_session_reused(ssl_.get()) != 1)
       return fail(ErrorKind::mismatch, "it took no notice of the key from the token");
     return true;
@@ -403,7 +403,7 @@ class Session final : public TlsSession {
   Result<std::string> seal(std::string_view plain) override {
     ERR_clear_error();
     std::size_t count = 0;
-    // The memory that it writes into takes everything at once.
+    // The BIO in memory takes everything at once.
     if (!plain.empty() && SSL_write_ex(ssl_.get(), plain.data(), plain.size(), &count) != 1)
       return failure();
     return take();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// TLS 1.3 as a transformation of bytes, by OpenSSL: no sockets, no waiting. Tls is what a process
-/// shows and asks for, TlsSession one connection's state; net/wire/stream.hpp puts them on a
+/// TLS 1.3 as a transformation of bytes, by OpenSSL: no sockets, no waiting. Tls has what a process
+/// proves and demands, TlsSession is one connection's state; net/wire/stream.hpp puts them on a
 /// socket.
 
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace ccoll::net {
 /// Immutable; from any thread.
 class Tls {
  public:
-  /// Null where `options` and the environment leave it off. Reads the files.
+  /// Null if `options` and the environment leave TLS off. It reads the files.
   static Result<std::shared_ptr<const Tls>> make(const std::string& token,
                                                  const TlsOptions& options);
   virtual ~Tls() = default;
@@ -29,7 +29,7 @@ class Tls {
   virtual std::string name() const = 0;
 };
 
-/// What a process proves, and asks of others, where it connects or listens.
+/// The proofs that a process gives, and demands of others, where it connects or listens.
 struct Credentials {
   // Implicit: a token alone is credentials.
   Credentials(std::string t) : token(std::move(t)) {}
@@ -46,21 +46,21 @@ class TlsSession {
   static Result<std::unique_ptr<TlsSession>> begin(std::shared_ptr<const Tls> tls, Role role);
   virtual ~TlsSession() = default;
 
-  /// Takes what came over the wire.
+  /// Takes bytes that came over the wire.
   virtual void feed(std::string_view wire) = 0;
-  /// Gives what is to go over it, in order; also after a failure, which the peer learns from it.
+  /// Returns the bytes to send, in order; after a failure, they tell the peer of it.
   virtual std::string take() = 0;
 
-  /// True once the handshake is over; false: more must come. A client may hear later that its
-  /// certificate is refused: then open() fails.
+  /// True if the handshake is over; false: more must come. If a client's certificate is refused, it
+  /// may learn that later: then open() fails.
   virtual Result<bool> shake_hands() = 0;
   /// The plain bytes that are there, up to `into`; 0: more must come; nullopt: the peer has ended.
   virtual Result<std::optional<std::size_t>> open(std::span<char> into) = 0;
-  /// `plain` as it goes over the wire, with whatever take() would have given before it.
+  /// `plain` as it goes over the wire, after the bytes that take() would have returned.
   virtual Result<std::string> seal(std::string_view plain) = 0;
-  /// What tells the peer that nothing more follows.
+  /// The bytes that tell the peer that nothing more follows.
   virtual std::string seal_end() = 0;
-  /// A value that both ends of this very session know and nobody else (RFC 9266).
+  /// A value that only the two ends of this session know (RFC 9266).
   virtual std::string binding() const = 0;
 };
 

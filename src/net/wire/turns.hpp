@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Coroutines that wait for their turn: of what is heavy, or holds something, only so much goes on
-/// at once. So the time limit of each covers its own work, not that of all that began with it.
+/// Coroutines that wait for their turn: only a limited number do heavy work, or hold something, at
+/// once. So a time limit covers a coroutine's own work, not that of all the others.
 
 #include <asio/awaitable.hpp>
 #include <asio/redirect_error.hpp>
@@ -22,10 +22,10 @@ class Turns {
  public:
   explicit Turns(std::size_t at_once) : free_(at_once) {}
 
-  /// While it lives, its holder has a turn.
+  /// Its holder has a turn as long as it lives.
   using Turn = std::shared_ptr<void>;
 
-  /// Turns are had in the order in which they were asked for.
+  /// Turns come in the order of the requests.
   static asio::awaitable<Turn> take(std::shared_ptr<Turns> turns) {
     const auto executor = co_await asio::this_coro::executor;
     const Place place(*turns, executor);
@@ -38,10 +38,10 @@ class Turns {
   }
 
  private:
-  /// A timer that never expires: it is cancelled.
+  /// The timers never expire; they are cancelled.
   using Queue = std::list<asio::steady_timer>;
 
-  /// In the queue, also of a coroutine that ends before it had a turn.
+  /// A place in the queue. It is given up even if the coroutine ends before its turn.
   class Place {
    public:
     Place(Turns& turns, const asio::any_io_executor& executor)
@@ -72,7 +72,7 @@ class Turns {
   }
 
   std::size_t free_;
-  Queue queue_;  ///< the one that has waited longest first
+  Queue queue_;  ///< the longest waiting one first
 };
 
 }  // namespace ccoll::net

@@ -9,9 +9,9 @@
 namespace ccoll::detail {
 namespace {
 
-/// One clock per run, shared by the lane and by the messages and afters that carry it, and used
-/// again when the last of them is gone: copies would cost as much as the comparing itself.
-/// Tick: 16 bits where they suffice, for they are what the time goes to.
+/// One clock per run. The lane shares it with the messages and afters that carry it, and it is
+/// reused when the last of them is gone: copies would cost as much as comparing.
+/// Tick has 16 bits where they suffice, because most time goes into comparing ticks.
 template <typename Tick>
 class Clocks {
  public:
@@ -41,8 +41,8 @@ class Clocks {
   }
 
  private:
-  /// Lanes of different stripes never meet: neither a message nor an `after` goes between them, and
-  /// no range is used by both. Each stripe's lanes are numbered for themselves.
+  /// Lanes of different stripes never meet: no message or `after` goes between them, and they share
+  /// no range. So each stripe numbers its own lanes.
   void number_components() {
     std::vector<std::size_t> used(schedule_.stripes, 0);
     for (std::size_t lane = 0; lane < component_of_.size(); ++lane) {
@@ -70,7 +70,7 @@ class Clocks {
     Tick* const own = clock(current_[at.lane]);
     own[component_of_[at.lane]] = ticks_[run];
     if (step.after_lane != kNone) {
-      // Several steps may come after one target: its clock stays until the end.
+      // Several steps may come after one target, so its clock stays until the end.
       const std::uint32_t target = schedule_.step(step.after_lane, step.after_step).target;
       merge(own, clock(target_clocks_[target * std::size_t{schedule_.windows} + at.window]));
     }

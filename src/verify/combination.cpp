@@ -60,7 +60,7 @@ Expression Combinations::add(std::span<const Expression> sources, bool finish) {
   }
   node.end = static_cast<std::uint32_t>(sources_.size());
   node.finished = finish;
-  // Finishing a lone contribution divides by one.
+  // To finish a lone contribution is a division by one.
   if (sources.size() > 1 || sources[0] >= size_) ++node.roundings;
   nodes_.push_back(node);
   return static_cast<Expression>(nodes_.size() - 1);
@@ -87,8 +87,8 @@ bool Combinations::has_all(Expression expression, bool exactly_once) {
   return all;
 }
 
-/// Visits each node below once; as many different leaves as ranks means all of them, and together
-/// with the number of leaves it means each once.
+/// Visits each node below once. If there are as many different leaves as ranks, all are there. If
+/// the number of leaves is that too, each is there once.
 bool Combinations::reaches_all(Expression expression) {
   seen_.resize(nodes_.size(), 0);
   ++walks_;
@@ -107,7 +107,7 @@ bool Combinations::reaches_all(Expression expression) {
   return leaves == size_;
 }
 
-/// From the expression down, for sources have lower numbers.
+/// Goes from the expression down, because sources have lower numbers.
 std::vector<std::uint64_t> Combinations::multiplicities(Expression expression) const {
   std::vector<std::uint64_t> times(expression + std::size_t{1}, 0);
   times[expression] = 1;

@@ -16,7 +16,7 @@ struct Message {
 
 struct ScratchCell {
   Value value;
-  std::uint32_t window = kNone;  ///< what an earlier window left does not count
+  std::uint32_t window = kNone;  ///< the value counts only in this window
 };
 
 class Dataflow {
@@ -96,8 +96,8 @@ class Dataflow {
     }
   }
 
-  /// Puts the values of all sources, in rank order, one source after another into `sources_`;
-  /// false when their sizes differ.
+  /// Puts the values of all sources into `sources_`, in rank order, one source after another. False
+  /// if their sizes differ.
   bool gather_sources(const StepRun& at, const ResolvedStep& step, std::uint64_t& depth) {
     sources_.clear();
     source_count_ = 0;
@@ -167,7 +167,7 @@ class Dataflow {
     return fits;
   }
 
-  /// Where sizes are private nothing is combined, and a value is some rank's input.
+  /// If sizes are private nothing is combined, so a value is some rank's input.
   std::uint64_t elems_of(const Value& value) const {
     const std::uint32_t sizes =
         schedule_.private_sizes ? schedule_.sizes_of(value.expression, Buffer::input) : 0;
@@ -330,7 +330,7 @@ class Dataflow {
     return true;
   }
 
-  /// What is wrong with an output's contents; empty when nothing is.
+  /// The text of what is wrong with an output's contents; empty if nothing is.
   std::string findings_place(Rank rank, std::uint32_t block, std::uint32_t window, Value held) {
     const InputBlock source = source_of(problem_, rank, block);
     const Value expected{Combinations::leaf(source.rank), origin(source.block, window)};
@@ -359,7 +359,7 @@ class Dataflow {
   Combinations combinations_;
   std::vector<Value> outputs_;  ///< by rank, window and block
   std::vector<ScratchCell> scratch_;
-  std::vector<std::uint32_t> queues_;  ///< `slots_` message numbers for each link
+  std::vector<std::uint32_t> queues_;  ///< `slots_` message numbers per link
   std::vector<LinkState> links_;
   std::vector<Message> messages_;
   std::vector<Value> values_;                 ///< of all messages
@@ -367,7 +367,7 @@ class Dataflow {
   std::vector<std::uint64_t> target_depths_;  ///< by target and window
   std::vector<std::uint64_t> messages_sent_;  ///< by rank and window
   std::vector<std::uint64_t> elems_sent_;     ///< by rank
-  // Of the step at hand:
+  // For the current step:
   std::vector<std::uint64_t> sizes_;  ///< of the blocks with elements
   std::vector<Value> sources_;
   std::size_t source_count_ = 0;

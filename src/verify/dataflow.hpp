@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a schedule computes: walks an execution's steps with symbolic values, checks the slices
-/// that move and the outputs at the end, and measures messages, elements and depth.
+/// Data flow of a schedule: walks an execution's steps with symbolic values, checks the slices that
+/// move and the outputs at the end, and measures messages, elements and depth.
 
 #include <functional>
 #include <span>
@@ -13,7 +13,7 @@
 
 namespace ccoll::detail {
 
-/// A block's slice of one window: an expression over what ranks contributed to that block there.
+/// A block's slice of one window: an expression over the ranks' contributions to that block.
 struct Value {
   Expression expression = kUndefined;
   std::uint32_t origin = 0;  ///< window × blocks + block
@@ -23,13 +23,13 @@ struct Value {
 /// A step that has run.
 struct StepSeen {
   StepRun at;
-  std::uint64_t depth = 0;  ///< messages on the longest path up to what it has received
-  /// What it has made of its sources: a value for each block of its layout that has elements in
-  /// this window. Empty where none has.
+  std::uint64_t depth = 0;  ///< messages on the longest path to what it has received
+  /// Its result: a value for each block of its layout that has elements in this window. Empty if no
+  /// block has any.
   std::span<const Value> result;
 };
 
-/// Is told of every step in the order in which they run.
+/// Called for every step, in the order in which they run.
 using Watch = std::function<void(const StepSeen&, const Combinations&)>;
 
 /// Walks `execution`, which finished with `slots` slots, and fills the measurements of `report`.

@@ -75,7 +75,7 @@ class Executor {
     }
   }
 
-  /// False when the lane must wait; it is then woken by what it waits for.
+  /// False if the lane must wait; the event that it waits for then wakes it.
   bool run_step(std::uint32_t lane, LaneState& state) {
     const ResolvedStep& step = schedule_.step(lane, state.step);
     if (step.after_lane != kNone && !has_passed(step, state)) {
@@ -98,7 +98,7 @@ class Executor {
            (other.window == state.window && other.step > step.after_step);
   }
 
-  /// What is ready stays so until this lane moves, hence `checked` only grows.
+  /// A ready link stays ready until this lane moves, so `checked` only grows.
   bool is_ready(const ResolvedStep& step, LaneState& state) const {
     const auto receives = schedule_.links_of(step.receives);
     const auto sends = schedule_.links_of(step.sends);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Collects what a verification finds, up to a limit: one defect can show at every step.
+/// Collects the findings of a verification, up to a limit: one defect can show at every step.
 
 #include <fmt/format.h>
 

@@ -10,15 +10,15 @@
 namespace ccoll::detail {
 namespace {
 
-/// An earlier access to a cell: the blocks of one rank's input and output share cells by number,
-/// for they may be the same memory; scratch has its own.
+/// An earlier access to a cell. The blocks of one rank's input and output share cells by number,
+/// because they may be the same memory; scratch has its own.
 struct Access {
   enum class What : std::uint8_t { read, write, lend };
   What what;
   Buffer buffer;
   std::uint32_t run;          ///< index in the trace
-  std::uint32_t message = 0;  ///< of a lend
-  std::uint32_t next;         ///< the access before it to the same cell
+  std::uint32_t message = 0;  ///< for a lend
+  std::uint32_t next;         ///< the previous access to the same cell
 };
 
 class Races {
@@ -32,7 +32,7 @@ class Races {
         queues_(schedule.links.size() * slots),
         links_(schedule.links.size()) {}
 
-  /// The pairs that must be ordered, by the later one's place in the trace.
+  /// The pairs that must be ordered, sorted by the later one's place in the trace.
   std::vector<OrderQuery> queries() {
     for (std::uint32_t run = 0; run < trace_.size(); ++run) {
       const ResolvedStep& step = schedule_.step(trace_[run].lane, trace_[run].step);
@@ -67,7 +67,7 @@ class Races {
       sends_of_.push_back(step.sends.end - step.sends.begin);
       const Range lent = step.store.begin != step.store.end ? step.store : step.local;
       for_cells(run, lent, [&](const Segment& segment, std::uint32_t& cell) {
-        // Input is written only where it is output too, and there this lends nothing.
+        // Input is written only if it is also output, and in that case this lends nothing.
         if (segment.buffer == Buffer::input && step.lend == Lend::if_separate) return;
         access(run, segment, cell, Access::What::lend, message);
       });
@@ -97,7 +97,7 @@ class Races {
     for (std::uint32_t i = cell; i != kNone; i = accesses_[i].next) {
       if (conflict(accesses_[i], what, segment.buffer)) require(accesses_[i], run, segment);
     }
-    // A lane's own plain accesses are in order, and nobody else has its scratch.
+    // A lane's own plain accesses are in order, and no other lane has its scratch.
     if (segment.buffer == Buffer::scratch && what != Access::What::lend) return;
     accesses_.push_back({what, segment.buffer, run, message, cell});
     cell = static_cast<std::uint32_t>(accesses_.size() - 1);
@@ -121,7 +121,7 @@ class Races {
           {run, pops_[i].run, earlier.run, segment.buffer, segment.block, earlier.buffer, true});
       ++pops;
     }
-    // What is popped only later in this order is not popped before in every order.
+    // If a pop comes only later in this order, it does not come before in every order.
     if (pops < sends_of_[earlier.message]) {
       queries_.push_back(
           {run, kNone, earlier.run, segment.buffer, segment.block, earlier.buffer, true});

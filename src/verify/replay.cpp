@@ -9,7 +9,7 @@ namespace {
 
 using namespace detail;
 
-/// Follows the records lane by lane and link by link.
+/// Follows the records, with the state of each lane and link.
 class Follower {
  public:
   Follower(const Resolved& schedule, std::uint64_t slots, Findings& findings)

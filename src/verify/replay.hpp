@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Replays what really ran: holds an executor to what the verifier has proven, by walking its
-/// recorded steps with symbolic values instead of an order of the verifier's own.
+/// Replays a real run: it checks that an executor does what the verifier has proven. It walks the
+/// recorded steps with symbolic values, not an order of the verifier's own.
 
 #include <span>
 
@@ -11,10 +11,10 @@
 
 namespace ccoll {
 
-/// Checks the steps of one call by all ranks, in the order in which they ran (steps without
-/// elements need not be recorded): each lane's in order and complete, each after what it waits
-/// for, no slice popped before it was pushed and no more than `slots` in a link, no races, and the
-/// right result.
+/// Checks the steps of one call by all ranks, in the order in which they ran; steps without
+/// elements need no record. Each lane's steps must be in order and complete, and each must follow
+/// what it waits for. No slice is popped before it was pushed, and a link has at most `slots`.
+/// There are no races, and the result is right.
 Report replay(const Problem& problem, const Choice& choice, const Schedule& schedule,
               std::span<const StepRecord> records, std::uint64_t slots);
 

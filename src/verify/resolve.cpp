@@ -9,8 +9,8 @@
 namespace ccoll::detail {
 namespace {
 
-/// What one verification may hold of each kind of thing; far beyond what is useful, and short of
-/// what exhausts memory.
+/// Limit on each kind of thing in one verification: far beyond what is useful, but small enough for
+/// memory.
 constexpr std::uint64_t kMaxCells = std::uint64_t{1} << 26;
 
 bool all_blocks_whole(Kind kind) {
@@ -222,7 +222,7 @@ class Resolver {
       if (peer >= problem_.size || peer == rank) {
         malformed("{}: sends to rank {}, which is no other rank", where_, peer);
       }
-      // Quadratic in fan-out only where a list is unsorted, which no algorithm's is.
+      // Quadratic in fan-out only if a list is unsorted, which no algorithm's is.
       const auto before = step.sends.begin() + static_cast<std::ptrdiff_t>(i);
       const bool sorted = i == 0 || peer > step.sends[i - 1];
       if (!sorted && std::find(step.sends.begin(), before, peer) != before) {
@@ -315,8 +315,8 @@ class Resolver {
     return range;
   }
 
-  /// A step may read and write the same range (that is accumulation), but not shifted: it is
-  /// executed piece by piece, in whatever order suits the machine.
+  /// A step may read and write the same range (that is accumulation), but not shifted: a machine
+  /// executes it piece by piece, in any order.
   void check_overlap(std::uint32_t lane, std::uint32_t number) {
     const ResolvedStep& step = out_.steps.back();
     const auto local = out_.segments_of(step.local);
@@ -350,7 +350,7 @@ class Resolver {
   Resolved out_;
   std::string where_;
   std::vector<std::uint32_t> link_table_;   ///< by sending lane and receiving rank
-  std::vector<std::uint32_t> store_place_;  ///< of output blocks, then scratch blocks
+  std::vector<std::uint32_t> store_place_;  ///< first of output blocks, then of scratch blocks
 };
 
 }  // namespace

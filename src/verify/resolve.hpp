@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// All ranks' programs checked for form and laid out flat, for whoever walks a whole schedule:
-/// lanes and links get global numbers, operands become lists of single blocks. Execution, data flow
+/// All ranks' programs, checked for form and laid out flat, for code that walks a whole schedule.
+/// Lanes and links get global numbers, operands become lists of single blocks. Execution, data flow
 /// and race detection work on this and share nothing else.
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace ccoll::detail {
 
 inline constexpr std::uint32_t kNone = UINT32_MAX;
 
-/// Whether this rank has the block in that buffer of its caller; see `Buffer`.
+/// Whether the caller of this rank has the block in that buffer; see `Buffer`.
 bool has_input(const Problem& problem, Rank rank, std::uint32_t block);
 bool has_output(const Problem& problem, Rank rank, std::uint32_t block);
 
@@ -28,15 +28,15 @@ struct InputBlock {
   std::uint32_t block;
 };
 
-/// Which input block an output block is a copy of; where contributions are combined the block is
-/// every rank's, and `rank` any of them.
+/// The input block that an output block is a copy of. If contributions are combined, every rank has
+/// that block, and `rank` is any of them.
 InputBlock source_of(const Problem& problem, Rank rank, std::uint32_t block);
 
 /// One block of an operand, its number already reduced mod blocks.
 struct Segment {
   Buffer buffer;
   std::uint32_t block;
-  std::uint32_t sizes;  ///< number of the table of elements that its size stands in
+  std::uint32_t sizes;  ///< number of the table of elements that has its size
 };
 
 /// A part of one of the flat lists.
@@ -50,11 +50,11 @@ struct ResolvedStep {
   Range sends;     ///< link numbers
   Range local;     ///< segments
   Range store;     ///< segments
-  /// Among the sources in rank order: receives from lower ranks stand before own data.
+  /// Its own data's place among the sources in rank order: after receives from lower ranks.
   std::uint32_t own_place = 0;
   std::uint32_t after_lane = kNone;  ///< global
   std::uint32_t after_step = 0;
-  std::uint32_t target = kNone;  ///< its number among the steps that others come after
+  std::uint32_t target = kNone;  ///< its number among the steps that others wait for with `after`
   bool finish = false;
   Lend lend = Lend::never;
 };
@@ -66,12 +66,12 @@ struct ResolvedLane {
   Range steps;
   std::uint32_t scratch_block = 0;
   std::uint32_t scratch_blocks = 0;
-  std::uint32_t scratch_begin = 0;  ///< of its cells among all lanes' scratch
+  std::uint32_t scratch_begin = 0;  ///< first of its cells among all lanes' scratch
 };
 
 struct ResolvedLink {
   std::uint32_t from_lane = 0;    ///< global
-  std::uint32_t to_lane = kNone;  ///< global; none where nobody pops it
+  std::uint32_t to_lane = kNone;  ///< global; none if no lane pops it
   Rank to = 0;
 };
 
@@ -81,17 +81,17 @@ struct Resolved {
   std::uint32_t windows = 0;
   std::uint32_t stripes = 1;
   std::vector<ResolvedLane> lanes;
-  std::vector<std::uint32_t> lanes_begin;  ///< of each rank, and one past the last
+  std::vector<std::uint32_t> lanes_begin;  ///< by rank, and one past the last
   std::vector<ResolvedStep> steps;
   std::vector<ResolvedLink> links;
   std::vector<std::uint32_t> step_links;
   std::vector<Segment> segments;
-  /// Tables of the elements of each block in each window, window by window: one for all, or where
-  /// sizes are private two for each rank, of its input and of its output.
+  /// Tables of the elements of each block in each window, window by window. There is one for all;
+  /// if sizes are private, there are two per rank, for its input and its output.
   std::vector<std::uint64_t> elems;
   bool private_sizes = false;
   std::uint32_t scratch_cells = 0;
-  std::uint32_t targets = 0;  ///< steps that others come after
+  std::uint32_t targets = 0;  ///< steps that others wait for with `after`
 
   const ResolvedStep& step(std::uint32_t lane, std::uint32_t number) const {
     return steps[lanes[lane].steps.begin + number];
@@ -102,7 +102,7 @@ struct Resolved {
   std::span<const Segment> segments_of(Range range) const {
     return std::span(segments).subspan(range.begin, range.end - range.begin);
   }
-  /// Blocks of all windows, the size of a table.
+  /// The size of a table: the blocks of all windows.
   std::size_t cells() const { return std::size_t{windows} * blocks; }
   std::uint32_t sizes_of(Rank rank, Buffer buffer) const {
     return private_sizes ? 2 * rank + (buffer == Buffer::output ? 1 : 0) : 0;
@@ -110,7 +110,7 @@ struct Resolved {
   std::uint64_t elems_of(const Segment& segment, std::uint32_t window) const {
     return elems[segment.sizes * cells() + std::size_t{window} * blocks + segment.block];
   }
-  /// What the step's result is laid out as.
+  /// The layout of the step's result.
   std::span<const Segment> layout(const ResolvedStep& step) const {
     return segments_of(step.local.begin != step.local.end ? step.local : step.store);
   }
@@ -121,7 +121,7 @@ struct Resolved {
     }
     return false;
   }
-  /// Which of all lanes' scratch cells holds this block for this lane.
+  /// This block's scratch cell for this lane, among all lanes' cells.
   std::uint32_t scratch_cell(const ResolvedLane& lane, std::uint32_t block) const {
     return lane.scratch_begin + (block + blocks - lane.scratch_block) % blocks;
   }
@@ -133,7 +133,7 @@ struct Resolved {
   std::string link_name(std::uint32_t link) const;
 };
 
-/// Nothing when the form is wrong: then `findings` says how. `problem` is whole.
+/// Empty if the form is wrong; then `findings` tells how. `problem` is whole.
 std::optional<Resolved> resolve(const Problem& problem, const Choice& choice,
                                 const Schedule& schedule, Findings& findings);
 

@@ -16,7 +16,7 @@ using detail::Findings;
 using detail::LinkState;
 using detail::Resolved;
 
-/// Pushes and pops of every link in one call, if every step runs.
+/// Pushes and pops of every link in one call if every step runs.
 std::vector<LinkState> count_slices(const Resolved& schedule) {
   std::vector<LinkState> links(schedule.links.size());
   for (std::uint32_t number = 0; number < schedule.lanes.size(); ++number) {
@@ -34,8 +34,8 @@ std::vector<LinkState> count_slices(const Resolved& schedule) {
   return links;
 }
 
-/// Runs with ever more slots until it ends; `slots` is then the least number with which it does.
-/// More than any link is given slices in all are as good as infinitely many.
+/// Runs with ever more slots until it ends. `slots` is then the smallest number with which it does.
+/// If a link has a slot for every slice of all calls, more make no difference.
 Execution find_slots(const Resolved& schedule, const std::vector<LinkState>& links,
                      std::uint32_t calls, std::uint64_t& slots) {
   std::uint64_t enough = 1;
@@ -61,7 +61,7 @@ Execution find_slots(const Resolved& schedule, const std::vector<LinkState>& lin
   return run;
 }
 
-/// How many messages each end of a link sends or takes in a call.
+/// The text of how many messages each end of a link sends or takes in a call.
 std::string mismatch_text(const Resolved& schedule, const detail::ResolvedLink& link,
                           const LinkState& state) {
   const detail::ResolvedLane& from = schedule.lanes[link.from_lane];
@@ -166,7 +166,7 @@ std::vector<VerifyCase> verify_cases(Kind kind, Algorithm algorithm, Rank size, 
     add("barrier", 1, 1, 1);
     return cases;
   }
-  // Of the whole buffer where it is divided: then the first block alone has a third window.
+  // If the whole buffer is divided, only the first block has a third window.
   const auto elems = [&](std::uint64_t of_block) {
     return whole ? (of_block - 1) * blocks + 1 : of_block;
   };
@@ -180,7 +180,7 @@ std::vector<VerifyCase> verify_cases(Kind kind, Algorithm algorithm, Rank size, 
       kind == Kind::scatter) {
     Problem& problem = add("ragged blocks, some empty", 0, 1, 2);
     const std::uint64_t sizes = std::uint64_t{size} * (matrix ? size : 1);
-    // Of a matrix, so that rows differ from columns.
+    // The term i / size makes the rows of a matrix differ from its columns.
     for (std::uint64_t i = 0; i < sizes; ++i) {
       problem.block_counts.push_back((i * 5 + i / size * 3 + 3) % 4);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Reading and writing the fields of a message: little-endian integers and length-prefixed strings.
-/// A Reader never reads beyond its bytes: after the first field that is not there it is `bad()`.
+/// Reads and writes the fields of a message: little-endian integers and length-prefixed strings. A
+/// Reader never reads beyond its bytes: after the first missing field it is `bad()`.
 
 #include <bit>
 #include <concepts>
@@ -55,7 +55,7 @@ class Reader {
     return value;
   }
   bool bad() const { return bad_; }
-  /// All was read and nothing was missing.
+  /// True if all was read and nothing was missing.
   bool complete() const { return !bad_ && rest_.empty(); }
 
  private:

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Copying where mostly a few bytes are to be copied.
+/// Copies for lengths that are mostly a few bytes.
 
 #include <cstddef>
 #include <cstring>
 
 namespace ccoll {
 
-/// memcpy, but of 4 to 16 bytes, which take less than a call: two copies of a fixed length, that
-/// overlap in the middle.
+/// As memcpy, but faster for 4 to 16 bytes, which take less time than a call: two copies of a fixed
+/// length that overlap in the middle.
 inline void copy_few(std::byte* to, const std::byte* from, std::size_t bytes) {
   const auto ends = [&]<std::size_t length>(std::byte(&first)[length], std::byte(&last)[length]) {
     std::memcpy(first, from, length);

@@ -16,17 +16,17 @@
 namespace ccoll {
 namespace {
 
-/// Castagnoli's polynomial, the lowest bit that of the highest power.
+/// Castagnoli's polynomial; its lowest bit stands for the highest power.
 constexpr std::uint32_t kPolynomial = 0x82f63b78;
 
-/// Of a sum, by each of its four bytes, what is left of it after some bytes more.
+/// For each byte of a sum: the sum's value after some more bytes.
 using Table = std::array<std::array<std::uint32_t, 256>, 4>;
 
 constexpr std::uint32_t after_zero_bit(std::uint32_t crc) {
   return (crc >> 1) ^ ((crc & 1) != 0 ? kPolynomial : 0);
 }
 
-/// [k][b]: byte b, and k zero bytes after it: four bytes at a time are looked up side by side.
+/// [k][b]: the sum of byte b with k zero bytes after it, so four bytes can be looked up at once.
 constexpr Table make_bytes() {
   Table table{};
   for (std::uint32_t byte = 0; byte < 256; byte++) {
@@ -43,7 +43,7 @@ constexpr Table make_bytes() {
 }
 constexpr Table kBytes = make_bytes();
 
-/// The same number in the other order is little-endian, as this code reads it.
+/// The same number in the other bit order is little-endian, as this code reads it.
 static_assert(std::endian::native == std::endian::little);
 
 template <typename Word>
@@ -68,12 +68,12 @@ std::uint32_t by_table(std::uint32_t before, const void* from, std::size_t bytes
 
 #if defined(__x86_64__) || defined(__aarch64__)
 
-/// The instruction takes three cycles, and one can begin in each: three stretches of so many bytes
-/// are summed side by side, and their sums put together by what zeros do to a sum.
+/// The instruction takes three cycles, but one can begin in each cycle. So three stretches of
+/// kStretch bytes are summed side by side; a table of what zeros do to a sum joins their sums.
 constexpr std::size_t kStretch = 1024;
 
-/// [k][b]: byte k of a sum is b: what that becomes by kStretch zero bytes. Sums add up by xor, so
-/// it is enough to know it of single bits.
+/// [k][b]: the sum after kStretch zero bytes, if byte k of it is b. Sums add up by xor, so it
+/// suffices to compute it for single bits.
 constexpr Table make_stretch() {
   Table table{};
   for (std::uint32_t bit = 0; bit < 32; bit++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// CRC32C (Castagnoli's polynomial; RFC 3720, B.4), by the processor's own instruction where it has
+/// CRC32C (Castagnoli's polynomial; RFC 3720, B.4), with the processor's own instruction if it has
 /// one.
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace ccoll {
 
-/// Of what `before` is the checksum of, and then these bytes; 0 is that of nothing.
+/// The checksum of these bytes after bytes with the checksum `before`; 0 is that of no bytes.
 std::uint32_t crc32c(std::uint32_t before, const void* data, std::size_t bytes);
 
 namespace detail {
@@ -20,7 +20,7 @@ struct Crc32cMethod {
   std::string_view name;  ///< "table", "sse4.2", "armv8"
   std::uint32_t (*compute)(std::uint32_t before, const void* data, std::size_t bytes);
 };
-/// Those that this processor has, the slowest first; crc32c takes the last.
+/// The methods that this processor has, the slowest first; crc32c uses the last.
 std::vector<Crc32cMethod> crc32c_methods();
 
 }  // namespace detail

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Time limits that do not overflow: whoever adds a time to a clock that is not a constant of our
-/// own does it here. tests/core/deadline_test.cpp looks for others.
+/// Time limits that do not overflow. Any code that adds a time to a clock uses this, unless the
+/// time is a constant of ours. tests/core/deadline_test.cpp looks for violations.
 
 #include <chrono>
 
@@ -10,8 +10,8 @@
 
 namespace ccoll {
 
-/// The moment `time` from now; a very long one, such as kNoLimit, is a year, and one below zero is
-/// now.
+/// The moment `time` from now. More than a year, such as kNoLimit, becomes a year, and a negative
+/// time becomes now.
 template <typename Rep, typename Period>
 std::chrono::steady_clock::time_point deadline_after(
     std::chrono::duration<Rep, Period> time,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What one element of each type is and what each operation makes of several: the one definition
-/// that the SIMD and CUDA kernels must equal bit by bit, and that tests and checkers compute with.
+/// The definition of one element of each type, and of each operation on several. SIMD and CUDA
+/// kernels must equal it bit by bit, and tests and checkers compute with it.
 ///
-/// Scalar, exact and free of library calls, so that device code can share it.
+/// It is scalar, exact and free of library calls, so that device code can share it.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace ccoll::element {
 inline constexpr std::uint32_t kNaNFloat32 = 0x7fc00000;
 inline constexpr std::uint64_t kNaNFloat64 = 0x7ff8000000000000;
 
-/// A bool as storage: any byte may lie in a buffer, which C++'s own type does not allow for.
+/// A bool as storage: a buffer may hold any byte, which C++'s own type does not allow.
 struct Bool {
   std::uint8_t byte = 0;
   friend bool operator==(Bool, Bool) = default;
@@ -36,8 +36,8 @@ CCOLL_HOST_DEVICE constexpr std::uint32_t shift_right_rounded(std::uint32_t valu
   return (value + (std::uint32_t{1} << (shift - 1)) - 1 + odd) >> shift;
 }
 
-/// How a floating-point format of 8 or 16 bits is laid out: sign, exponent, mantissa. One without
-/// infinities has a single NaN of either sign, all of whose other bits are set.
+/// Layout of a floating-point format of 8 or 16 bits: sign, exponent, mantissa. A format without
+/// infinities has a single NaN of either sign, with all other bits set.
 template <unsigned exponent_bits, unsigned mantissa_bits, bool has_infinity,
           std::uint32_t canonical>
 struct Layout {
@@ -52,11 +52,11 @@ struct Layout {
   static constexpr std::uint32_t kMost = has_infinity ? kInfinity - 1 : kSign - 2;
   /// The biggest magnitude that is not a NaN.
   static constexpr std::uint32_t kMostOrdered = has_infinity ? kInfinity : kMost;
-  /// What numbers of too big a magnitude become; an infinity keeps the sign.
+  /// The result for numbers that are too large; an infinity keeps the sign.
   static constexpr std::uint32_t kOverflow = has_infinity ? kInfinity : kNaN;
-  /// How far float32's mantissa is longer.
+  /// The number of bits by which float32's mantissa is longer.
   static constexpr unsigned kShift = 23 - mantissa_bits;
-  /// Between the exponents of float32 and of this format, in the place where float32 has them.
+  /// The difference between the exponents of float32 and this format, in float32's exponent bits.
   static constexpr std::uint32_t kRebias = (127 - kBias) << 23;
 };
 
@@ -68,7 +68,7 @@ template <>
 struct LayoutOf<bfloat16> : Layout<8, 7, true, 0x7fc0> {};
 template <>
 struct LayoutOf<float8_e4m3> : Layout<4, 3, false, 0x7f> {};
-/// Of several quiet NaNs the one that CUDA and torch make.
+/// There are several quiet NaNs; this is the one that CUDA and torch make.
 template <>
 struct LayoutOf<float8_e5m2> : Layout<5, 2, true, 0x7f> {};
 
@@ -77,7 +77,7 @@ inline constexpr bool is_small_float =
     std::is_same_v<T, float16> || std::is_same_v<T, bfloat16> || std::is_same_v<T, float8_e4m3> ||
     std::is_same_v<T, float8_e5m2>;
 
-/// Exact; a NaN becomes the canonical one.
+/// Converts exactly; a NaN becomes the canonical one.
 template <typename T>
 CCOLL_HOST_DEVICE constexpr float to_float32(T small) {
   using L = LayoutOf<T>;
@@ -86,7 +86,7 @@ CCOLL_HOST_DEVICE constexpr float to_float32(T small) {
   if (magnitude > L::kMostOrdered) return bits_as<float>(kNaNFloat32);
   if (magnitude > L::kMost) return bits_as<float>(sign | 0x7f800000u);
   if (magnitude >> L::kMantissaBits == 0) {
-    // The smallest normal number with the denormal's bits below it, less that number: exact.
+    // Exact: the smallest normal number with the denormal's bits below it, minus that number.
     constexpr std::uint32_t kNormal = ((128 - L::kBias) << 23);
     const float number =
         bits_as<float>(kNormal + (magnitude << L::kShift)) - bits_as<float>(kNormal);
@@ -101,8 +101,8 @@ CCOLL_HOST_DEVICE constexpr float to_float32(bfloat16 half) {
   return bits_as<float>(std::uint32_t{half.bits} << 16);
 }
 
-/// To nearest, ties to even; results too small for a normal number are denormal, those too big
-/// Layout::kOverflow; a NaN becomes the canonical one.
+/// Rounds to nearest, ties to even. Results too small for a normal number are denormal, those too
+/// large are Layout::kOverflow; a NaN becomes the canonical one.
 template <typename T>
 CCOLL_HOST_DEVICE constexpr T from_float32(float value) {
   using L = LayoutOf<T>;
@@ -111,7 +111,7 @@ CCOLL_HOST_DEVICE constexpr T from_float32(float value) {
   const std::uint32_t magnitude = bits & 0x7fffffffu;
   const std::uint32_t sign = bits >> (32 - L::kBits) & L::kSign;
   if (magnitude > 0x7f800000u) return {static_cast<Stored>(L::kNaN)};
-  // The last bit of this number is the smallest denormal: adding it rounds to that.
+  // The last bit of this number is the smallest denormal, so adding it rounds to that.
   constexpr std::uint32_t kRounder = L::kRebias + ((L::kShift + 1) << 23);
   const float rounded = bits_as<float>(magnitude) + bits_as<float>(kRounder);
   const bool is_denormal = magnitude < L::kRebias + (1u << 23);
@@ -130,7 +130,7 @@ CCOLL_HOST_DEVICE constexpr bfloat16 from_float32<bfloat16>(float value) {
   return {static_cast<std::uint16_t>(shift_right_rounded(bits, 16))};
 }
 
-/// What elements of a type are combined in: float32 for the smaller floats, else the type itself.
+/// The type in which elements are combined: float32 for the smaller floats, else the type itself.
 template <typename T>
 using Accumulator = std::conditional_t<is_small_float<T>, float,
                                        std::conditional_t<std::is_same_v<T, Bool>, bool, T>>;
@@ -146,7 +146,7 @@ CCOLL_HOST_DEVICE constexpr Accumulator<T> widen(T value) {
   }
 }
 
-/// Rounded once, where there is anything to round; a NaN becomes the canonical one of T.
+/// Rounds once, if anything must be rounded; a NaN becomes the canonical one of T.
 template <typename T>
 CCOLL_HOST_DEVICE constexpr T narrow(Accumulator<T> value) {
   if constexpr (is_small_float<T>) {
@@ -173,7 +173,7 @@ CCOLL_HOST_DEVICE constexpr bool has_sign_bit(A value) {
   }
 }
 
-/// -0 < +0; NaN if either is.
+/// The smaller one, with -0 < +0; NaN if either is.
 template <typename A>
 CCOLL_HOST_DEVICE constexpr A lesser(A a, A b) {
   if constexpr (std::is_floating_point_v<A>) {
@@ -196,7 +196,7 @@ CCOLL_HOST_DEVICE constexpr A greater(A a, A b) {
 
 }  // namespace detail
 
-/// One step of a fold. What NaN this makes of which is not defined: `finish` settles it.
+/// One step of a fold. If it makes a NaN, its bits are undefined: `finish` sets them.
 template <ReduceOp op, typename A>
 CCOLL_HOST_DEVICE constexpr A fold(A a, A b) {
   constexpr bool is_bool = std::is_same_v<A, bool>;
@@ -235,8 +235,8 @@ CCOLL_HOST_DEVICE constexpr T finish(Accumulator<T> value, std::uint32_t divisor
   return narrow<T>(value);
 }
 
-/// What each rank multiplies its own contribution by in a pre-multiplied sum: `real` for floats,
-/// `whole`, modulo 2^bits, for integers.
+/// The factor for each rank's own contribution in a pre-multiplied sum: `real` for floats, `whole`,
+/// modulo 2^bits, for integers.
 struct Factor {
   double real = 1;
   std::uint64_t whole = 1;
@@ -251,14 +251,14 @@ CCOLL_HOST_DEVICE constexpr Accumulator<T> factor_for(const Factor& factor) {
   }
 }
 
-/// One element's share in a pre-multiplied sum, rounded once before anyone else sees it.
+/// One element's share in a pre-multiplied sum, rounded once before any other rank sees it.
 template <typename T>
 CCOLL_HOST_DEVICE constexpr T scale(T value, const Factor& factor) {
   return narrow<T>(fold<ReduceOp::product>(widen(value), factor_for<T>(factor)));
 }
 
 /// contributions[0] op contributions[1] op …, `count` >= 1 of them, folded from the left and
-/// finished. A single contribution that nothing divides is copied as it is, a NaN included.
+/// finished. A single contribution without a division is copied unchanged, even a NaN.
 template <ReduceOp op, typename T>
 CCOLL_HOST_DEVICE constexpr T combine(const T* contributions, std::size_t count,
                                       std::uint32_t divisor) {
@@ -268,7 +268,7 @@ CCOLL_HOST_DEVICE constexpr T combine(const T* contributions, std::size_t count,
   return finish<op, T>(value, divisor);
 }
 
-/// `f` with the operation as a type, an integral_constant.
+/// Calls `f` with the operation as a type, an integral_constant.
 template <typename F>
 constexpr decltype(auto) with_op(ReduceOp op, F&& f) {
   switch (op) {
@@ -292,7 +292,7 @@ constexpr decltype(auto) with_op(ReduceOp op, F&& f) {
   return f(std::integral_constant<ReduceOp, ReduceOp::bit_xor>{});
 }
 
-/// `f` with an element of the C++ type that `type` names.
+/// Calls `f` with an element of the C++ type that `type` names.
 template <typename F>
 constexpr decltype(auto) with_type(DataType type, F&& f) {
   switch (type) {
@@ -338,7 +338,7 @@ struct ccoll::detail::DataTypeOf<ccoll::element::Bool>
 
 namespace ccoll::element {
 
-/// `combine` for an operation that is known only at run time; is_defined for T.
+/// `combine` for an operation that is known only at run time and is_defined for T.
 template <typename T>
 constexpr T combine(ReduceOp op, const T* contributions, std::size_t count,
                     std::uint32_t divisor = 1) {

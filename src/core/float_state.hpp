@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A thread's floating-point state, as far as results depend on it: how it rounds, whether it takes
-/// subnormal numbers for zeros (torch.set_flush_denormal), and which exceptions trap. Threads that
-/// make progress on one call may differ in it, and so may ranks; their results must not.
+/// The part of a thread's floating-point state that results depend on: how it rounds, whether it
+/// takes subnormal numbers for zeros (torch.set_flush_denormal), and which exceptions trap. Threads
+/// that make progress on one call may differ in it, and so may ranks; their results must not.
 
 #include <cstdint>
 
 namespace ccoll {
 
-/// While it lives, the thread has the state with which C++ programs start; then its own again, with
-/// the exception flags of both. On processors whose state is not known here it does nothing.
+/// While it lives, the thread has the state with which C++ programs start. Then its own state
+/// returns, with the exception flags of both. On processors with an unknown state it does nothing.
 class DefaultFloatState {
  public:
   DefaultFloatState() : own_(read()) {
@@ -22,7 +22,7 @@ class DefaultFloatState {
   DefaultFloatState(const DefaultFloatState&) = delete;
   DefaultFloatState& operator=(const DefaultFloatState&) = delete;
 
-  /// Whether the thread has that state anyway.
+  /// Whether the thread has that state already.
   static bool is_there() { return is_default(read()); }
 
  private:
@@ -38,7 +38,7 @@ class DefaultFloatState {
 
   static bool is_default(Word word) { return (word & ~kFlags) == kDefault; }
 
-  // Neither is moved across an access to memory, and so no arithmetic on what memory holds is.
+  // Neither may be moved across a memory access, so arithmetic on values in memory stays between.
   static Word read() {
     Word word = kDefault;
 #if defined(__x86_64__)
@@ -59,8 +59,8 @@ class DefaultFloatState {
   Word own_;
 };
 
-/// Does `work`, all of whose operands lie in memory, in the default state. Where the thread has
-/// that anyway, it costs an all_reduce of 8 bytes seven instructions.
+/// Calls `work`, with all operands in memory, in the default state. If the thread has that state
+/// already, it costs an all_reduce of 8 bytes seven instructions.
 template <class Work>
 void in_default_float_state(const Work& work) {
   if (DefaultFloatState::is_there()) [[likely]]

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// CCOLL_HOST_DEVICE marks a function that host and device share; empty where no CUDA compiler is
-/// at work, so that such code needs no CUDA header. CCOLL_UNROLL stands before a loop over what is
-/// to lie in registers, which cannot be indexed at run time, CCOLL_NO_UNROLL before one of much
-/// code; on the host both are the compiler's affair.
+/// CCOLL_HOST_DEVICE marks a function that host and device share. It is empty without a CUDA
+/// compiler, so such code needs no CUDA header. CCOLL_UNROLL stands before a loop over values that
+/// must be in registers, which cannot be indexed at run time. CCOLL_NO_UNROLL stands before a loop
+/// with much code. On the host the compiler decides both.
 
 #ifdef __CUDACC__
 #define CCOLL_HOST_DEVICE __host__ __device__

@@ -9,7 +9,7 @@ namespace ccoll {
 
 std::string what_is_wrong(const nlohmann::json::exception& error, std::size_t text_bytes) {
   if (const auto* parsing = dynamic_cast<const nlohmann::json::parse_error*>(&error)) {
-    // Counted from 1, and the end of the text counts as one more.
+    // The position counts from 1, and the end of the text counts as one more.
     if (text_bytes == 0) return "it is empty";
     if (parsing->byte > text_bytes) return fmt::format("it breaks off after byte {}", text_bytes);
     return fmt::format("no JSON from byte {} on", parsing->byte);

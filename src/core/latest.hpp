@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The last few of many keys, such as those of communicators that have ended. All the memory is
-/// taken with the first key, so that no later one makes the process grow.
+/// The last few of many keys, such as those of communicators that have ended. The first key takes
+/// all the memory, so that later ones do not make the process grow.
 
 #include <algorithm>
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace ccoll {
 
-/// Remembers `Capacity` keys; a further one takes the place of the oldest. Looking one up reads all
-/// of them. Not thread-safe.
+/// Remembers `Capacity` keys; a further one replaces the oldest. A look-up reads all of them. Not
+/// thread-safe.
 template <typename Key, std::size_t Capacity>
 class Latest {
  public:
-  /// False: it is known already, and does not become younger.
+  /// Adds a key. False if it is known already; its age does not change.
   bool add(const Key& key) {
     if (contains(key)) return false;
     keys_.reserve(Capacity);
@@ -32,7 +32,7 @@ class Latest {
 
  private:
   std::vector<Key> keys_;
-  std::size_t oldest_ = 0;  ///< its place, once all are taken
+  std::size_t oldest_ = 0;  ///< index of the oldest key, once the capacity is used
 };
 
 }  // namespace ccoll

@@ -9,8 +9,8 @@
 namespace ccoll {
 namespace {
 
-/// The numbers of Asio's category are the system's, but it compares equal to no std::errc. It is
-/// known by its name, since this room does not link Asio.
+/// Asio's category has the system's numbers, but does not compare equal to std::errc. It is
+/// recognized by name, since this folder does not link Asio.
 std::error_code comparable(const std::error_code& error) {
   if (std::string_view(error.category().name()) != "asio.system") return error;
   return {error.value(), std::system_category()};

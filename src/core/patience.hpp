@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How a thread that starts up waits: what ends that from outside, and when it is to say that it
-/// still waits. Of the thread, because stores are asked through an interface that callers
-/// implement.
+/// How a thread waits during start-up: what ends the wait from outside, and when to log that it
+/// still waits. It belongs to the thread, because stores have an interface that callers implement.
 
 #include <chrono>
 #include <stop_token>
@@ -22,10 +21,10 @@ struct Patience {
   Status is_left() const;
 };
 
-/// The failure of is_left().
+/// The failure that is_left() returns.
 Failure ended_from_outside();
 
-/// While it lives its thread has that patience; what it had before comes back.
+/// While it lives, its thread has that patience; then the previous one returns.
 class HavingPatience {
  public:
   explicit HavingPatience(Patience patience);

@@ -8,7 +8,7 @@
 namespace ccoll {
 namespace {
 
-/// How many bytes the character takes that `text` begins with; 0 where that is no UTF-8.
+/// Bytes of the first character of `text`; 0 if it is no UTF-8.
 std::size_t length_of_character(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const auto first = byte(0);
@@ -20,14 +20,14 @@ std::size_t length_of_character(std::string_view text) {
   if (length == 0 || text.size() < length) return 0;
   for (std::size_t i = 1; i < length; i++)
     if ((byte(i) & 0xc0) != 0x80) return 0;
-  // Longer than need be, halves of pairs, and beyond the last.
+  // Reject encodings longer than needed, halves of pairs, and numbers beyond the last.
   if ((first == 0xe0 && byte(1) < 0xa0) || (first == 0xed && byte(1) >= 0xa0) ||
       (first == 0xf0 && byte(1) < 0x90) || (first == 0xf4 && byte(1) >= 0x90))
     return 0;
   return length;
 }
 
-/// Whether a terminal may take it for a command.
+/// Whether a terminal may take it as a command.
 bool is_control(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
   if (character.size() == 1) return first < 0x20 || first == 0x7f;

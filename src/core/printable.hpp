@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Text from elsewhere (callers' labels, other ranks' words) that is to be shown to people.
+/// Text from elsewhere (callers' labels, other ranks' words), made fit to show to people.
 
 #include <cstddef>
 #include <string>
@@ -11,10 +11,10 @@ namespace ccoll {
 
 struct Printable {
   std::string text;
-  bool whole = true;  ///< whether that is all
+  bool whole = true;  ///< false if the text was cut
 };
-/// `text` with its control characters, and bytes that are no UTF-8, escaped ("\n", "\x1b"); no more
-/// than `most_bytes` of that, and never a part of a character.
+/// `text` with control characters, and bytes that are no UTF-8, escaped ("\n", "\x1b"). The result
+/// has at most `most_bytes`, and never a part of a character.
 Printable printable(std::string_view text, std::size_t most_bytes);
 
 }  // namespace ccoll

@@ -40,13 +40,13 @@ Reduction Reduction::premultiplied_sum_at(const void* place, DataType type) {
 
 Reduction Reduction::premultiplied_sum(const void* factor, DataType type) {
   check_factor(factor, type);
-  const DefaultFloatState state;  // a subnormal factor is no zero
+  const DefaultFloatState state;  // a subnormal factor must not become zero
   return element::with_type(type, [&]<typename T>(T value) {
     std::memcpy(static_cast<void*>(&value), factor, sizeof value);
     const auto wide = element::widen(value);
     Reduction reduction = premultiplied_sum(static_cast<double>(wide));
     if constexpr (std::is_integral_v<decltype(wide)>) {
-      // Those beyond 2^53 are not exact as a float64.
+      // Integers beyond 2^53 are not exact as float64.
       reduction.has_whole_factor_ = true;
       reduction.whole_factor_ = static_cast<std::uint64_t>(wide);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Failures as values. Everything inside ccoll returns Result<T>; only the public API throws.
+/// Failures as values. All code inside ccoll returns Result<T>; only the public API throws.
 
 #include <fmt/format.h>
 
@@ -18,8 +18,8 @@ namespace ccoll {
 struct Failure {
   ErrorKind kind = ErrorKind::internal;
   std::string message;
-  /// The rank at fault, or the one that a call waited for, where one is known: in the job; for the
-  /// caller in the communicator.
+  /// The rank at fault, or the one that a call waited for, if known. It is a rank of the job;
+  /// towards the caller it is a rank of the communicator.
   std::optional<std::uint32_t> culprit;
   friend bool operator==(const Failure&, const Failure&) = default;
 };
@@ -42,18 +42,18 @@ inline Error error_of(const Failure& failure) {
 
 [[noreturn]] inline void raise(const Failure& failure) { throw error_of(failure); }
 
-/// The value, or the failure thrown as ccoll::Error: the edge between inside and the public API.
+/// The value; a failure is thrown as ccoll::Error. This is the edge to the public API.
 template <typename T>
 T value_or_throw(Result<T> result) {
   if (!result) raise(result.error());
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
-/// What someone else's code threw, as a value: out of memory or descriptors is `exhausted`, ccoll's
-/// own errors keep their kind, all else is `internal`.
+/// The failure for an exception from other code: out of memory or descriptors is `exhausted`,
+/// ccoll's own errors keep their kind, all else is `internal`.
 Failure failure_of(const std::exception_ptr& thrown);
 
-/// What `step` returns, a Result or Status; what it throws, as a failure.
+/// The Result or Status that `step` returns, or the failure for what it throws.
 template <typename Step>
 auto caught(Step step) -> decltype(step()) {
   try {
@@ -68,14 +68,14 @@ auto caught(Step step) -> decltype(step()) {
 
 }  // namespace ccoll
 
-/// Hands a failure of `expression` (a Result or Status) on to the caller.
+/// Returns a failure of `expression` (a Result or Status) to the caller.
 #define CCOLL_TRY(expression)                                                   \
   do {                                                                          \
     if (auto ccoll_status = (expression); !ccoll_status)                        \
       return tl::unexpected<::ccoll::Failure>(std::move(ccoll_status.error())); \
   } while (false)
 
-/// A condition that only a defect of ccoll can break; always on. Further arguments are printed.
+/// A condition that only a defect of ccoll can break; always checked. Prints further arguments.
 #define CCOLL_CHECK(condition, ...)                                                       \
   do {                                                                                    \
     if (!(condition)) [[unlikely]]                                                        \

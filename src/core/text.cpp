@@ -9,7 +9,7 @@
 namespace ccoll {
 namespace {
 
-/// Of ranks in one list.
+/// Limit on the ranges in one list of ranks.
 constexpr std::size_t kMaxRanges = 16;
 
 }  // namespace

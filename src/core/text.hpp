@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Text for messages, and what may have been meant by text that people type.
+/// Text for messages, and suggestions for text that people mistyped.
 
 #include <cstdint>
 #include <span>
@@ -23,14 +23,14 @@ std::string joined(const Names& names, std::string_view separator = ", ") {
   return text;
 }
 
-/// "ranks 0-2, 5", "rank 7": in the order given, what ascends by one as a range. A long list ends
-/// with how many more there are.
+/// "ranks 0-2, 5", "rank 7": in the order given, with consecutive ranks as a range. A long list
+/// ends with the number of ranks left out.
 std::string list_ranks(const std::vector<std::uint32_t>& ranks);
 
 /// Single-letter insertions, deletions, replacements and swaps of neighbours between two words.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The candidate nearest to `word`, or empty when none is near enough to be what was meant.
+/// The candidate nearest to `word`, or empty if none is near enough.
 std::string suggestion(std::string_view word, std::span<const std::string_view> candidates);
 
 /// "no operation 'al_reduce': did you mean all_reduce? There are all_reduce, …".

@@ -145,7 +145,7 @@ std::uint64_t window_count(const Problem& problem, std::uint32_t blocks, const C
 Slice slice_of(const Problem& problem, std::uint32_t blocks, std::uint32_t block,
                std::uint64_t window, const Choice& choice, Buffer buffer) {
   const std::uint64_t elems = block_elems(problem, blocks, block, buffer);
-  // Compared by division first: window × slice_elems may not fit 64 bits.
+  // Compare by division first: window × slice_elems may not fit 64 bits.
   if (window > elems / choice.slice_elems) return {elems, 0};
   const std::uint64_t first = window * choice.slice_elems;
   return {first, std::min(choice.slice_elems, elems - first)};

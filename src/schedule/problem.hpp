@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What is to be done (Problem) and how (Choice): the two arguments of every algorithm. Both depend
-/// only on facts that all ranks share. Knows no rank's own buffers.
+/// The task (Problem) and the way to do it (Choice): the two arguments of every algorithm. Both
+/// depend only on facts that all ranks share, and not on a rank's own buffers.
 
 #include <cstddef>
 #include <cstdint>
@@ -45,7 +45,7 @@ enum class Algorithm : std::uint8_t {
 
 /// `input` is never written. `scratch` belongs to one lane of one rank.
 ///
-/// Where a kind's block b lies:
+/// Places of a kind's block b:
 ///   all_reduce, reduce, broadcast, barrier  input and output hold all blocks
 ///   all_gather, gather                      input holds only block `rank`; output holds all
 ///   reduce_scatter, scatter                 input holds all blocks; output only block `rank`
@@ -54,7 +54,7 @@ enum class Algorithm : std::uint8_t {
 /// broadcast's output exists on every rank.
 enum class Buffer : std::uint8_t { input, output, scratch };
 
-/// Whether contributions are combined; a barrier combines them, too.
+/// Whether contributions are combined; a barrier combines them too.
 constexpr bool reduces(Kind kind) {
   return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter ||
          kind == Kind::barrier;
@@ -70,7 +70,7 @@ constexpr bool holds_own_block_only(Kind kind, Buffer buffer) {
   if (buffer == Buffer::input) return kind == Kind::all_gather || kind == Kind::gather;
   return kind == Kind::reduce_scatter || kind == Kind::scatter;
 }
-/// Whether no rank but the root has that buffer.
+/// Whether only the root has that buffer.
 constexpr bool is_roots_alone(Kind kind, Buffer buffer) {
   if (buffer == Buffer::input) return kind == Kind::broadcast || kind == Kind::scatter;
   return kind == Kind::reduce || kind == Kind::gather;
@@ -91,13 +91,13 @@ struct Problem {
   Rank size = 1;
   Rank root = 0;  ///< reduce, broadcast, gather, scatter
   std::uint64_t count = 0;
-  /// Ragged blocks (v-operations): elements of block b, `size` of them; empty when all are `count`.
-  /// Of all_to_all they are those of the input's blocks. See `sizes_are_private`.
+  /// Ragged blocks (v-operations): elements of each of the `size` blocks; empty if all have
+  /// `count`. For all_to_all they are the input's blocks. See `sizes_are_private`.
   std::vector<std::uint64_t> block_counts;
   /// Ragged all_to_all only: elements of the output's blocks, `size` of them.
   std::vector<std::uint64_t> output_counts;
-  /// Which host each rank is on, for algorithms that know of hosts: numbers from 0 without gaps.
-  /// Empty where it makes no difference: one host, or one rank on each.
+  /// The host of each rank, for algorithms that know of hosts: numbers from 0 without gaps. Empty
+  /// if it makes no difference: one host, or one rank on each.
   std::vector<std::uint32_t> host_of;
 
   friend bool operator==(const Problem&, const Problem&) = default;
@@ -118,30 +118,29 @@ struct Choice {
   friend bool operator==(const Choice&, const Choice&) = default;
 };
 
-/// Whether each rank knows no more of the ragged blocks' sizes than what it sends and receives
-/// itself: gather and scatter (the root knows all), all_to_all. Such an operation is described
-/// twice:
-/// - As one rank sees it, which is what its program and its Plan are made from. gather, scatter: a
-///   rank other than the root has zeros in `block_counts` but for its own entry. all_to_all: what
-///   it sends to each rank, and in `output_counts` what it receives from each.
-/// - Whole, for those who look at all ranks: the verifier, theories and tests. gather, scatter: as
-///   the root sees it. all_to_all: `block_counts` is a matrix of size × size, row i what rank i
+/// Whether each rank knows only the ragged blocks' sizes that it sends and receives itself: gather
+/// and scatter (the root knows all), all_to_all. Such an operation has two descriptions:
+/// - As one rank sees it, for its program and its Plan. gather, scatter: a rank other than the root
+///   has zeros in `block_counts` except for its own entry. all_to_all: what it sends to each rank,
+///   and in `output_counts` what it receives from each.
+/// - Whole, for code that looks at all ranks: the verifier, theories and tests. gather, scatter: as
+///   the root sees it. all_to_all: `block_counts` is a matrix of size × size, row i is what rank i
 ///   sends to each, and `output_counts` is empty.
 /// A Choice must not depend on such sizes, or ranks would run different programs.
 bool sizes_are_private(const Problem& problem);
-/// Of that kind's v-operation.
+/// The same for that kind's v-operation.
 bool sizes_are_private(Kind kind);
 
-/// The v-operation of a problem, as one rank sees it when all blocks happen to be of one size.
+/// The v-operation of a problem, as one rank sees it if all blocks happen to have one size.
 Problem evenly_ragged(Problem problem);
 
-/// The whole operation as `rank` sees it; the same where sizes are not private.
+/// The whole operation as `rank` sees it; unchanged if sizes are not private.
 Problem view_of(const Problem& whole, Rank rank);
 
-/// Elements of block `block` (0 ≤ block < blocks) when the operation's buffer is cut into `blocks`
-/// parts: for all_reduce, reduce, broadcast and barrier `count` is divided evenly, the first
-/// `count % blocks` parts one longer; for the others it is the block's own size. `buffer` matters
-/// only to a ragged all_to_all; its scratch is measured like its input.
+/// Elements of block `block` (0 ≤ block < blocks) if the operation's buffer is cut into `blocks`
+/// parts. For all_reduce, reduce, broadcast and barrier `count` is divided evenly, and the first
+/// `count % blocks` parts are one longer. For the others it is the block's own size. `buffer`
+/// matters only to a ragged all_to_all; its scratch is measured like its input.
 std::uint64_t block_elems(const Problem& problem, std::uint32_t blocks, std::uint32_t block,
                           Buffer buffer = Buffer::input);
 
@@ -149,9 +148,9 @@ std::uint64_t block_elems(const Problem& problem, std::uint32_t blocks, std::uin
 std::uint64_t block_offset(const Problem& problem, std::uint32_t blocks, std::uint32_t block,
                            Buffer buffer = Buffer::input);
 
-/// Windows of a pass over blocks of these sizes: ceil(largest block / slice_elems); 0 when all
-/// blocks are empty. Where sizes are private ranks count different ones: a slice of a window that
-/// its receiver does not count is empty, and not sent.
+/// Windows of a pass over blocks of these sizes: ceil(largest block / slice_elems); 0 if all blocks
+/// are empty. If sizes are private, ranks have different counts: a slice in a window that its
+/// receiver does not count is empty, and not sent.
 std::uint64_t window_count(const Problem& problem, std::uint32_t blocks, const Choice& choice);
 
 /// The part of block `block` that window `window` covers: elements [first, first + elems) of the

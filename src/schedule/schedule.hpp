@@ -13,8 +13,8 @@
 
 namespace ccoll {
 
-/// The current window's slices of `blocks` consecutive blocks, numbers taken mod the program's
-/// number of blocks, one after another.
+/// The current window's slices of `blocks` consecutive blocks, one after another. Numbers are taken
+/// mod the program's number of blocks.
 struct Operand {
   Buffer buffer = Buffer::input;
   std::uint32_t block = 0;
@@ -37,20 +37,20 @@ struct After {
 };
 
 /// Whether a sent slice may be read in place, from the caller's or a lane's memory, until the
-/// receiver has popped it. The verifier proves that nobody writes it meanwhile; where it could be
-/// written the slice is copied when pushed.
+/// receiver has popped it. The verifier proves that nothing writes it meanwhile. If something could
+/// write it, the slice is copied when pushed.
 enum class Lend : std::uint8_t {
   never,
   if_separate,  ///< only when input and output are different memory
   always,
 };
 
-/// Waits for all receives and for room in all its outgoing links; combines what it received with
-/// `local` in rank order (own data stands at the own rank's place); stores; sends.
+/// A step waits for all receives and for room in all its outgoing links. It combines what it
+/// received with `local` in rank order (own data have the own rank's place); it stores; it sends.
 ///
 /// - The result's elements are laid out as the concatenation of `local`'s operands, and of
-///   `store`'s; both, where present, have the same sizes, and so has every received slice. A step
-///   has at least one of them.
+///   `store`'s. If both are present they have the same sizes, and so has every received slice. A
+///   step has at least one of them.
 /// - Receives are in ascending order of peer, each peer once.
 /// - A slice without elements is neither sent nor received.
 struct Step {
@@ -59,7 +59,7 @@ struct Step {
   std::vector<Operand> store;
   std::vector<Rank> sends;  ///< over the links of this lane
   std::optional<After> after;
-  /// The result holds every rank's contribution: `avg` divides here.
+  /// The result holds every rank's contribution; `avg` divides here.
   bool finish = false;
   Lend lend = Lend::never;
   friend bool operator==(const Step&, const Step&) = default;
@@ -90,9 +90,9 @@ struct Program {
 /// All ranks' programs, made rank by rank on demand.
 using Schedule = std::function<Program(Rank)>;
 
-/// `copies` times the lanes of `program` (which has one stripe), each copy taking its share of the
-/// windows. Copy s of lane l is lane l × copies + s, also in receives and afters: a number that
-/// does not depend on how many lanes a rank has, which may differ between ranks.
+/// The program (which has one stripe) with `copies` times its lanes; each copy takes its share of
+/// the windows. Copy s of lane l is lane l × copies + s, also in receives and afters. That number
+/// does not depend on a rank's number of lanes, which may differ between ranks.
 Program striped(Program program, std::uint16_t copies);
 
 }  // namespace ccoll

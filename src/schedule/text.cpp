@@ -31,7 +31,7 @@ bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 bool is_word(char c) { return (c >= 'a' && c <= 'z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// What strangers' bytes may hold is not put on a terminal.
+/// A stranger's bytes must not reach a terminal unchanged.
 std::string printable(std::string_view token) {
   constexpr std::size_t kShown = 20;
   std::string text;
@@ -46,7 +46,7 @@ class Scanner {
 
   bool at_end() const { return ended_; }
   std::size_t line() const { return line_number_; }
-  /// Empty at the end of the line.
+  /// The current token; empty at the end of the line.
   std::string_view token() const { return token_; }
 
   void next_line() {
@@ -95,7 +95,7 @@ class Scanner {
   bool ended_ = false;
 };
 
-/// A parser by descent. Each function reads one thing; false means that `failure_` is set.
+/// A recursive-descent parser. Each function reads one thing; false means that `failure_` is set.
 class Parser {
  public:
   explicit Parser(std::string_view text) : scan_(text) {}
@@ -182,7 +182,7 @@ class Parser {
     return true;
   }
 
-  /// "3" or "3..5".
+  /// Reads "3" or "3..5".
   bool blocks(std::uint32_t& first, std::uint32_t& count) {
     if (!number(first, "a block")) return false;
     std::uint64_t last = first;
@@ -285,7 +285,7 @@ class Parser {
            number(after.step, "a step's number");
   }
 
-  /// Only now are all lanes known.
+  /// This runs when all lanes are known.
   bool check_afters(const Program& program) {
     for (const Lane& lane : program.lanes) {
       for (const Step& step : lane.steps) {
@@ -307,7 +307,7 @@ class Parser {
   Failure failure_;
   const Program* program_ = nullptr;
   std::uint16_t lane_number_ = 0;
-  std::size_t after_line_ = 0;  ///< of the last `after`
+  std::size_t after_line_ = 0;  ///< line of the last `after`
 };
 
 std::optional<tl::unexpected<Failure>> too_long(std::string_view text) {

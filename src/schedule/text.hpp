@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Programs as text, for people to read and write:
+/// Programs as text that people read and write:
 ///
 ///     program rank 1 of 4 blocks 4          # then `stripes 2`, where it has several
 ///     lane 0                                # then `stripe 1`, `scratch 2..3`, where it has any
@@ -10,11 +10,11 @@
 ///       2: recv 0 + input[2] finish -> output[2], send 2 lend always
 ///       3: recv 0 lane 1 -> output[3] after lane 1 step 0
 ///
-/// A step reads: what is combined (`recv RANK` from that rank's lane of the same number unless it
-/// says another, and at most one list of local operands, joined by `+`); `->`; where it is stored;
-/// to whom it is sent. `input[2..4]` are blocks 2, 3 and 4, taken mod the number of blocks;
-/// `input[0] & input[2]` is a list, one after the other. `nothing` stands for no sources. Steps and
-/// lanes are numbered from 0. `#` begins a comment.
+/// A step has these parts: its sources (`recv RANK` from that rank's lane of the same number,
+/// unless another is given, and at most one list of local operands, joined by `+`); `->`; where it
+/// is stored; the ranks it is sent to. `input[2..4]` are blocks 2, 3 and 4, taken mod the number of
+/// blocks; `input[0] & input[2]` is a list, one after the other. `nothing` stands for no sources.
+/// Steps and lanes are numbered from 0. `#` begins a comment.
 ///
 /// Names equal the enumerators'. parse(print(p)) == p for every program that parse accepts.
 
@@ -35,12 +35,12 @@ std::string_view to_string(Lend lend);
 /// number of the lane that it is part of.
 std::string to_string(const Step& step, std::uint16_t lane);
 std::string to_string(const Program& program);
-/// All programs, an empty line between them.
+/// All programs, with an empty line between them.
 std::string to_string(std::span<const Program> programs);
 
-/// Reads one program. Fails with invalid_argument, naming line and reason. What it accepts is well
-/// formed (ranks below the size, at least one block), but not yet verified. Memory is bounded by
-/// the length of the text, of which 64 MiB are accepted.
+/// Reads one program. Fails with invalid_argument, naming line and reason. An accepted program is
+/// well formed (ranks below the size, at least one block), but not yet verified. Memory is bounded
+/// by the length of the text, at most 64 MiB.
 Result<Program> parse_program(std::string_view text);
 
 /// Reads a whole schedule: one program for each rank, in order.

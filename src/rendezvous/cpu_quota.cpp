@@ -16,8 +16,8 @@ namespace {
 
 enum class Version : std::uint8_t { v1, v2 };
 
-/// A process has one in each hierarchy. Where there are some of both versions, the cpu controller
-/// belongs to one of them.
+/// A process has one group in each hierarchy. If there are hierarchies of both versions, the cpu
+/// controller belongs to one of them.
 struct Group {
   Version version;
   std::string path;  ///< from the hierarchy's root: "/user.slice/job"
@@ -25,7 +25,7 @@ struct Group {
 
 struct Mount {
   Version version;
-  std::string root;  ///< the group that is seen at `place`
+  std::string root;  ///< the group that `place` shows
   std::string place;
 };
 
@@ -36,12 +36,12 @@ std::vector<std::string> lines_of(const std::string& path) {
   return lines;
 }
 
-/// Whether "rw,cpu,cpuacct" names the controller.
+/// Whether a list such as "rw,cpu,cpuacct" names the controller.
 bool names_cpu(const std::string& list) {
   return ("," + list + ",").find(",cpu,") != std::string::npos;
 }
 
-/// Lines such as "4:cpu,cpuacct:/job" and, of version 2, "0::/job".
+/// Reads lines such as "4:cpu,cpuacct:/job" and, for version 2, "0::/job".
 std::vector<Group> own_groups(const std::string& root) {
   std::vector<Group> groups;
   for (const auto& line : lines_of(root + "/proc/self/cgroup")) {
@@ -84,7 +84,7 @@ std::vector<Mount> mounts(const std::string& root) {
   return found;
 }
 
-/// Cores' worth of time that the group in this directory allows by itself.
+/// The time that the group in this directory allows by itself, in cores.
 double quota_at(Version version, const std::string& directory) {
   const auto text = version == Version::v2
                         ? kernel_line(directory + "/cpu.max").value_or("")
@@ -95,7 +95,7 @@ double quota_at(Version version, const std::string& directory) {
   return line >> quota >> period && quota > 0 && period > 0 ? quota / period : HUGE_VAL;
 }
 
-/// The path of `group` below what the mount shows; nothing if it shows other groups only.
+/// The path of `group` below the mount's root; empty if the mount shows other groups only.
 std::optional<std::string> path_below(const Mount& mount, const Group& group) {
   const auto top = mount.root == "/" ? "" : mount.root;
   const bool lies_below = mount.version == group.version && group.path.starts_with(top) &&

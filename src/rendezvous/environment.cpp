@@ -14,7 +14,7 @@ Status check_scheme(const std::string& store) {
               "CCOLL_STORE={}: expected tcp://host:port, file:///path or env://", store);
 }
 
-/// Torchrun's own store listens at MASTER_PORT for as long as the job lives.
+/// Torchrun's own store listens at MASTER_PORT as long as the job lives.
 tl::unexpected<Failure> port_is_held(const std::string& address, const std::string& port) {
   return fail(ErrorKind::invalid_argument,
               "{}:{} (MASTER_ADDR, MASTER_PORT) is held by torchrun's own store "
@@ -31,7 +31,7 @@ Result<std::optional<int>> port_number(const Variables& variables, const char* n
               variables.text_or(name, ""), kMostPort);
 }
 
-/// "tcp://MASTER_ADDR:MASTER_PORT"; nullopt when neither is set.
+/// "tcp://MASTER_ADDR:MASTER_PORT"; nullopt if neither is set.
 Result<std::optional<std::string>> master_address(const Variables& variables) {
   const auto address = variables.text("MASTER_ADDR");
   const auto port = port_number(variables, "MASTER_PORT");
@@ -54,7 +54,7 @@ Result<std::optional<std::string>> master_address(const Variables& variables) {
                                    bare_v6 ? "]" : "", *own_port ? **own_port : **port));
 }
 
-/// Where the ranks meet: `store`, `rank0_serves_store` and `meeting_place` of `environment`.
+/// Finds where the ranks meet: `store`, `rank0_serves_store` and `meeting_place` of `environment`.
 Status find_store(const Variables& variables, const Launched& launched, Environment& environment) {
   const auto given = variables.text("CCOLL_STORE");
   if (given && *given != "env://") {
@@ -109,7 +109,7 @@ Environment Environment::detect() {
   try {
     return detect(read_variable);
   } catch (const Error&) {
-    // A name that was not written right is a likely cause.
+    // A misspelt name is a likely cause.
     warn_of_unknown_variables();
     throw;
   }

@@ -28,7 +28,7 @@ std::uint64_t hash(const std::string& text) {  // FNV-1a: equal on every build, 
 }
 
 std::uint64_t process_identity() {
-  const NoFork no_fork;  // a child would wait for ever for who is at it
+  const NoFork no_fork;  // a child would wait for ever for the initialization
   static const std::uint64_t random = [] {
     std::random_device device;
     return (std::uint64_t{device()} << 32) | device();
@@ -37,7 +37,7 @@ std::uint64_t process_identity() {
   return (random ^ (static_cast<std::uint64_t>(getpid()) << 17)) & kMask;  // differs after a fork
 }
 
-/// Nothing where the machine has more cores than that can tell of.
+/// This thread's affinity; nullopt if the machine has more cores than the mask can hold.
 std::optional<cpu_set_t> affinity() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
@@ -62,7 +62,7 @@ std::uint16_t usable_cores() {
       std::clamp(std::min<double>(cores, std::ceil(quota_cores())), 1.0, 65535.0));
 }
 
-/// More than this there is of no processor's last level for each of its cores.
+/// No processor's last level has more than this for each of its cores.
 constexpr std::uint64_t kMostCacheOfCore = std::uint64_t{32} << 20;
 
 std::uint64_t host_cache_bytes() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Which host and which process this is, in numbers that are equal exactly when the thing is.
+/// This host and this process in numbers that are equal only for the same host or process.
 
 #include <asio/ip/tcp.hpp>
 #include <cstdint>
@@ -12,27 +12,27 @@
 
 namespace ccoll {
 
-// What these cannot find out for lack of something is Error{exhausted}: two ranks of one host that
-// do not both know it would count as of two.
+// If these functions lack the means to find out, they fail with Error{exhausted}. Otherwise two
+// ranks of one host could count as ranks of two.
 
-/// The running kernel's; empty where it does not say.
+/// The boot id of the running kernel; empty if the kernel does not give one.
 Result<std::string> boot_identity();
 
-/// A host is a running kernel and a network and an IPC namespace in it; CCOLL_HOST_ID (any text)
+/// A host is a running kernel with one network and one IPC namespace. CCOLL_HOST_ID (any text)
 /// overrides that.
 Result<std::uint64_t> host_identity();
 
-/// This rank's row of the address table, as long as it has no listener.
+/// This rank's row of the address table, without a listener.
 Result<PeerAddress> identify();
-/// `address` with that of its listener.
+/// `address` with the address of its listener.
 PeerAddress located(PeerAddress address, const asio::ip::tcp::endpoint& endpoint);
 
 /// Cores that this process may use: its affinity mask, limited by the control group's quota.
 std::uint16_t usable_cores();
 
-/// Of the largest cache that a core of this machine reaches, what this host's cores may count on
-/// together: a guest with few of the cores of a large machine is told of all of it. 0 where the
-/// kernel does not say.
+/// The share of this machine's largest cache that all of this host's cores may use. A guest with
+/// few cores of a large machine still sees the whole cache, so this is limited per core. 0 if the
+/// kernel does not tell.
 std::uint64_t host_cache_bytes();
 
 }  // namespace ccoll

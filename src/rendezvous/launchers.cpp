@@ -35,7 +35,7 @@ Result<std::optional<int>> Variables::number(const std::string& name, int least)
 
 namespace {
 
-/// The names under which a launcher says rank and size.
+/// Names of the variables in which a launcher gives rank and size.
 struct Names {
   const char* rank;
   const char* size;
@@ -51,14 +51,14 @@ Status check_below(const Variables& variables, const char* rank_name, int rank,
               size - 1);
 }
 
-/// Half an environment: one of the two is missing.
+/// The failure if one of the two is missing.
 tl::unexpected<Failure> half(const Variables& variables, const char* set, const char* missing) {
   return fail(ErrorKind::invalid_argument,
               "{}={} is set, {} is not: set both, or neither to run alone", set,
               variables.text_or(set, ""), missing);
 }
 
-/// Rank and size under `names`, and the local ones where they are set; nullopt if neither is.
+/// Reads rank and size under `names`, and the local ones if set; nullopt if neither is.
 Result<std::optional<Launched>> read_names(const Variables& variables, const char* launcher,
                                            const Names& names) {
   const auto rank = variables.number(names.rank, 0);
@@ -110,7 +110,7 @@ Result<std::optional<Launched>> read_torchrun(const Variables& variables) {
   if (!launched || !*launched) return launched;
   const auto run = variables.text("TORCHELASTIC_RUN_ID");
   const auto restarts = variables.text("TORCHELASTIC_RESTART_COUNT");
-  // Its runs have one name ("none") where none was given, and may share a CCOLL_PORT.
+  // Its runs have one name ("none") unless one was given, and may share a CCOLL_PORT.
   if (run || restarts)
     (*launched)->job = fmt::format("{}.{}.{}", run.value_or(""), restarts.value_or("0"),
                                    variables.text_or("MASTER_PORT", ""));
@@ -124,7 +124,7 @@ Result<std::optional<Launched>> read_open_mpi(const Variables& variables) {
                           "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"});
   if (!read || !*read) return read;
   Launched& launched = **read;
-  // The namespace is made of mpirun's process id and comes again one day; the key is random.
+  // The namespace is made of mpirun's process id, which will recur; the key is random.
   const auto name =
       variables.text_or("PMIX_NAMESPACE", variables.text_or("OMPI_MCA_ess_base_jobid", ""));
   const auto key = variables.text_or("OMPI_MCA_orte_precondition_transports", "");
@@ -142,7 +142,7 @@ Result<std::optional<Launched>> read_mpich(const Variables& variables) {
   Launched& launched = **read;
   launched.job = variables.text_or("PMI_JOBID", "");
   if (!variables.has("MPI_LOCALNRANKS")) {
-    // Slurm's own PMI (srun --mpi=pmi2) says so by its step.
+    // With Slurm's own PMI (srun --mpi=pmi2) the step tells.
     if (variables.text_or("SLURM_STEP_NUM_NODES", "") != "1") {
       launched.no_meeting = "MPI_LOCALNRANKS, the number of ranks on this host, is not set";
       return read;
@@ -151,7 +151,7 @@ Result<std::optional<Launched>> read_mpich(const Variables& variables) {
     return read;
   }
   launched.meeting = launched.job;
-  // mpiexec (Hydra) gives its job no name in the environment: its proxy's process is one.
+  // mpiexec (Hydra) gives its job no name in the environment, so its proxy's process serves as one.
   if (launched.meeting.empty()) launched.meeting = ancestor_named("hydra_pmi_proxy");
   if (launched.meeting.empty()) {
     launched.no_meeting = "PMI_JOBID is not set and no hydra_pmi_proxy is an ancestor";
@@ -159,7 +159,7 @@ Result<std::optional<Launched>> read_mpich(const Variables& variables) {
   return read;
 }
 
-/// The number of tasks on node `node` as "2(x3),1" says it; 0 if it does not.
+/// The number of tasks on node `node` in a list such as "2(x3),1"; 0 if it is not there.
 int tasks_of_node(const std::string& tasks_per_node, int node) {
   const char* at = tasks_per_node.data();
   const char* const end = at + tasks_per_node.size();
@@ -182,9 +182,9 @@ int tasks_of_node(const std::string& tasks_per_node, int node) {
 }
 
 /// Whether this process belongs to a step that srun started. Batch scripts, salloc's interactive
-/// shell and external steps carry step numbers from 0xfffffff0 up, or none, and are no ranks: they
-/// see SLURM_PROCID=0 and the whole job's SLURM_NTASKS. What mpirun starts inside a step's shell
-/// inherits that shell's variables, but has been recognised as its own before this is asked.
+/// shell and external steps have step numbers from 0xfffffff0 up, or none, and are no ranks: they
+/// see SLURM_PROCID=0 and the whole job's SLURM_NTASKS. A process that mpirun starts in a step's
+/// shell inherits that shell's variables, but the check for mpirun comes first.
 bool in_slurm_step(const Variables& variables) {
   const auto step = variables.text("SLURM_STEP_ID");
   if (!step) return false;
@@ -196,7 +196,7 @@ bool in_slurm_step(const Variables& variables) {
 
 Result<std::optional<Launched>> read_slurm(const Variables& variables) {
   if (!in_slurm_step(variables)) return std::optional<Launched>();
-  // Not SLURM_NTASKS, which is the job's.
+  // SLURM_NTASKS would be wrong: it is the job's.
   auto read =
       read_names(variables, "slurm", {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", ""});
   if (!read || !*read) return read;

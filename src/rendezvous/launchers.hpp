@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What each launcher's variables say about this process. Reads variables only; what follows from
-/// them (where the ranks meet) is environment.cpp's business.
+/// Reads the launchers' variables about this process. It reads variables only; environment.cpp
+/// derives the rest (where the ranks meet).
 
 #include <optional>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace ccoll {
 
-/// Checked access to environment variables. One that is empty, or has no name, counts as not set.
+/// Checked access to environment variables. An empty one, or one without a name, counts as not set.
 class Variables {
  public:
   explicit Variables(const Environment::Lookup& lookup) : lookup_(lookup) {}
@@ -20,7 +20,7 @@ class Variables {
   std::optional<std::string> text(const std::string& name) const;
   std::string text_or(const std::string& name, const std::string& otherwise) const;
   bool has(const std::string& name) const { return text(name).has_value(); }
-  /// A decimal number from `least` to 2^31 - 1; nullopt when not set.
+  /// A decimal number from `least` to 2^31 - 1; nullopt if not set.
   Result<std::optional<int>> number(const std::string& name, int least) const;
 
  private:
@@ -34,16 +34,16 @@ struct Launched {
   int size = 1;
   int local_rank = 0;
   int local_size = 1;
-  /// Equal on all ranks of a job, different between jobs; empty where the launcher says nothing.
+  /// Equal on all ranks of a job, different between jobs; empty if the launcher gives no name.
   std::string job;
-  /// The launcher named no address but the ranks share a host: what makes a file's name unique to
-  /// the job there. Empty with the reason in `no_meeting` where they cannot meet so.
+  /// Makes a file's name unique to the job, if the launcher gives no address but the ranks share a
+  /// host. If they cannot meet at a file, it is empty and `no_meeting` has the reason.
   std::string meeting;
   std::string no_meeting;
 };
 
-/// The first launcher whose variables are there: ccoll's own, torchrun, Open MPI, MPICH (PMI),
-/// a Slurm step. Nullopt: none, one rank alone.
+/// The first launcher whose variables are set: ccoll's own, torchrun, Open MPI, MPICH (PMI), a
+/// Slurm step. Nullopt if there is none: then this is one rank alone.
 Result<std::optional<Launched>> read_launcher(const Variables& variables);
 
 }  // namespace ccoll

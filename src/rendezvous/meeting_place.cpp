@@ -19,7 +19,7 @@
 namespace ccoll {
 namespace {
 
-/// `text` with what does not belong into a file's name replaced.
+/// `text` with characters replaced that do not belong in a file's name.
 std::string as_file_name(std::string text) {
   for (char& letter : text) {
     const bool plain = std::isalnum(static_cast<unsigned char>(letter)) || letter == '-' ||
@@ -63,8 +63,8 @@ Status check_directory(const std::string& path) {
 
 std::string name_prefix() { return fmt::format("ccoll-{}-", ::geteuid()); }
 
-/// Whether the locks of this file and those that the store in it takes (`flock`) are two things.
-/// Network file systems have one kind of lock only: there a presence would lock the store.
+/// Whether this file's locks and the store's (`flock`) in it are independent. Network file systems
+/// have only one kind of lock: there a presence would lock the store.
 bool has_two_kinds_of_locks(int file) {
   struct statfs system {};
   if (::fstatfs(file, &system) != 0) return false;
@@ -74,9 +74,8 @@ bool has_two_kinds_of_locks(int file) {
          kNetwork.end();
 }
 
-/// Sets the lock on the whole of `file` to `type` if nobody is against it. It belongs to this
-/// descriptor and not, as fcntl's older locks, to the process, of which several threads may be
-/// ranks.
+/// Sets the lock on the whole of `file` to `type` if no other lock forbids it. It belongs to this
+/// descriptor. fcntl's older locks belong to the process, in which several threads may be ranks.
 bool set_presence(int file, short type) {
   struct flock lock {};
   lock.l_type = type;
@@ -84,7 +83,7 @@ bool set_presence(int file, short type) {
   return ::fcntl(file, F_OFD_SETLK, &lock) == 0;
 }
 
-/// Removes the file at `path`, which is `file`, unless a rank is there.
+/// Removes the file at `path`, which is `file`, unless a rank has its presence there.
 void remove_if_deserted(const std::string& path, int file) {
   struct stat there {
   }, ours{};
@@ -94,7 +93,7 @@ void remove_if_deserted(const std::string& path, int file) {
   if (same) ::unlink(path.c_str());
 }
 
-/// Removes what jobs left behind in `directory` of which every rank was killed.
+/// Removes files that killed jobs left in `directory`, if no rank is alive.
 void remove_deserted(const std::filesystem::path& directory) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
@@ -146,7 +145,7 @@ Result<MeetingFile> MeetingFile::open(std::string path) {
       return refused(path, errno == ELOOP ? "it is a symbolic link" : std::strerror(errno));
     }
     CCOLL_TRY(check_file(path, file.number()));
-    // An earlier job of the same name may have left it, with keys that are not this job's.
+    // An earlier job of the same name may have left it, with other keys.
     if (!made) remove_if_deserted(path, file.number());
     const bool locked =
         !has_two_kinds_of_locks(file.number()) || set_presence(file.number(), F_RDLCK);
@@ -154,7 +153,7 @@ Result<MeetingFile> MeetingFile::open(std::string path) {
       if (made) remove_deserted(std::filesystem::path(path).parent_path());
       return MeetingFile(std::move(path), std::move(file));
     }
-    // Whoever was there last is just removing it, or this rank has.
+    // The last rank there is just removing it, or this rank has removed it.
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return refused(path, "another process keeps it locked");
@@ -162,7 +161,7 @@ Result<MeetingFile> MeetingFile::open(std::string path) {
 
 MeetingFile::~MeetingFile() {
   if (!file_.open()) return;
-  // One's own presence first: of two who leave at once, one at least then finds nobody there.
+  // Drop the own presence first: if two leave at once, at least one then finds no other there.
   set_presence(file_.number(), F_UNLCK);
   remove_if_deserted(path_, file_.number());
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The file at which the ranks of one host meet when their launcher gave them no address. It lies
-/// where other users may write (/tmp), so it is never opened without proof that it is this user's.
+/// The file at which the ranks of one host meet if their launcher gave them no address. Other users
+/// may write to its directory (/tmp), so it is never opened without proof that this user owns it.
 
 #include <string>
 
@@ -13,17 +13,17 @@
 namespace ccoll {
 
 /// "DIRECTORY/ccoll-UID-LAUNCHER-JOB", the same on all ranks of the job. DIRECTORY is
-/// XDG_RUNTIME_DIR if that is a directory of this user's, else /tmp.
+/// XDG_RUNTIME_DIR if this user owns that directory, else /tmp.
 std::string meeting_path(const Variables& variables, const Launched& launched);
 
-/// A rank's presence at a meeting place: a lock, which the kernel takes back from ranks that are
-/// killed. The file is there for as long as any rank is; whoever leaves last removes it. Where all
-/// were killed, the next job of this user that meets in that directory does.
+/// A rank's presence at a meeting place: a lock, which the kernel releases if the rank is killed.
+/// The file exists as long as any rank is there; the last one removes it. If all were killed, this
+/// user's next job that meets in that directory removes it.
 class MeetingFile final {
  public:
-  /// Makes the file at `path`, readable by this user only, or checks that the one there is such: a
-  /// regular file and no link, this user's, with one name, in a directory where nobody else can
-  /// put another in its place. Anything else is an Error{invalid_argument} that says what is wrong.
+  /// Makes the file at `path`, readable by this user only, or checks the existing one. It must be a
+  /// regular file and no link, this user's, with one name, in a directory where no other user can
+  /// replace it. Otherwise it fails with Error{invalid_argument} and the reason.
   static Result<MeetingFile> open(std::string path);
   MeetingFile(MeetingFile&&) = default;
   MeetingFile& operator=(MeetingFile&&) = delete;

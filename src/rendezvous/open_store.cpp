@@ -14,8 +14,8 @@ namespace {
 constexpr std::string_view kTcp = "tcp://";
 constexpr std::string_view kFile = "file://";
 
-/// What this process has opened before. It must remember by itself: whoever opens the store of the
-/// environment a second time knows nothing of the first, but the keys of the first are still there.
+/// The stores that this process has opened. It must remember them: a caller that opens the
+/// environment's store a second time does not know of the first, whose keys are still there.
 class Opened {
  public:
   static Opened& of_process() {
@@ -24,7 +24,7 @@ class Opened {
     return opened;
   }
 
-  /// How often this rank has opened that store before.
+  /// Counts how often this rank has opened that store before.
   int times_before(const Environment& environment) {
     const std::lock_guard lock(mutex_);
     const auto key = fmt::format("{}\n{}\n{}/{}", environment.store, environment.job,
@@ -32,24 +32,24 @@ class Opened {
     return times_[key]++;
   }
 
-  /// The server at `address`, which runs until the process ends: a rank that starts up again soon
-  /// must not meet a server that is about to go.
+  /// The server at `address`, which runs until the process ends: a rank that soon starts again must
+  /// not meet a server that is about to end.
   Result<std::shared_ptr<StoreServer>> serve(const std::string& address, const std::string& job,
                                              const std::string& token, const TlsOptions& tls) {
     jobs_->add(job);
     if (auto server = server_at(address)) return server;
-    // Without the lock: whoever forks waits for that, and a name service may not answer. Of two
-    // threads that come here only one can have the address.
+    // Do not hold the lock here: a fork waits for it, and a name service may not answer. If two
+    // threads come here, only one can have the address.
     auto made = rendezvous::serve_store(address, token, tls, jobs_);
     if (!made) return tl::unexpected(made.error());
     const std::lock_guard lock(mutex_);
     return servers_[address] = std::move(*made);
   }
-  /// What tells its servers from those of others.
+  /// The number that tells its servers from others.
   std::uint64_t number() const { return jobs_->process(); }
 
  private:
-  /// Null: there is none.
+  /// Null if there is none.
   std::shared_ptr<StoreServer> server_at(const std::string& address) {
     const std::lock_guard lock(mutex_);
     const auto found = servers_.find(address);
@@ -62,7 +62,7 @@ class Opened {
   std::map<std::string, std::shared_ptr<StoreServer>> servers_;  // guarded by mutex_
 };
 
-/// `call()` with what it throws as a failure: the edge from the public store to the inside.
+/// Returns `call()`, with exceptions as failures: the edge from the public store to the inside.
 template <typename Call>
 auto caught(Call&& call) -> Result<decltype(call())> {
   try {
@@ -91,7 +91,7 @@ Result<OpenedStore> open_tcp(const Environment& environment, const std::string& 
   std::string not_served;
   if (environment.rank == 0 && environment.rank0_serves_store) {
     auto server = Opened::of_process().serve(address, environment.job, token, tls);
-    // The address may be another host's, or taken by a server started apart (cc-run --store).
+    // The address may be another host's, or a separate server (cc-run --store) may have it.
     if (server) {
       opened.server = std::move(*server);
     } else {

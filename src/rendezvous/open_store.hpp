@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// From what the environment says to a store that works: parses its address, starts the server
-/// where this rank is to, connects, and puts the job's name before every key.
+/// Makes a working store from the environment. It parses the address, starts the server if this
+/// rank must, connects, and puts the job's name before every key.
 
 #include <chrono>
 #include <memory>
@@ -18,24 +18,24 @@ namespace ccoll {
 
 struct OpenedStore {
   std::shared_ptr<Store> store;
-  /// The server, on the rank that runs it; null elsewhere. It runs until the process ends.
+  /// The server, on the rank that runs it; null on others. It runs until the process ends.
   std::shared_ptr<StoreServer> server;
   /// This rank's presence where the store is a meeting place (Environment::meeting_place): its file
   /// is removed when that of the last rank ends. Keep it until the start-up is over, well or badly.
   std::optional<MeetingFile> presence;
 };
 
-/// The store that `environment` names; an in-process one where it names none. Ranks that open the
-/// same store several times in a process do so in the same order: the n-th times meet each other.
+/// The store that `environment` names; an in-process one if it names none. Ranks that open the same
+/// store several times in a process do so in the same order: the n-th times meet each other.
 ///
-/// An address that is not loopback is refused at once without a `token`. Rank 0 serves the store if
-/// the environment says so, and uses the server that is there already if its address is taken.
-/// Blocks for `timeout` at most.
+/// An address that is not loopback fails at once without a `token`. Rank 0 serves the store if the
+/// environment says so; if the address is taken, it uses the server that is there. Blocks for
+/// `timeout` at most.
 Result<OpenedStore> open_store(const Environment& environment, const std::string& token,
                                std::chrono::milliseconds timeout, const TlsOptions& tls = {});
 
-/// The token in the file at `path`: its bytes without trailing white space. It must be a regular
-/// file that only its owner can read, and not be empty.
+/// The token in the file at `path`: its bytes without trailing white space. The file must be
+/// regular, not empty, and readable by its owner only.
 Result<std::string> read_token_file(const std::string& path);
 
 }  // namespace ccoll

@@ -22,8 +22,8 @@ struct ProcessFacts {
   std::string start;
 };
 
-/// From /proc/PID/stat: "pid (name) state ppid …", where the name may hold anything, parentheses
-/// too, the flags are field 9 and the start time is field 22.
+/// Reads /proc/PID/stat: "pid (name) state ppid …". The name may hold anything, even parentheses;
+/// the flags are field 9 and the start time is field 22.
 std::optional<ProcessFacts> facts_of(int pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   const std::string text{std::istreambuf_iterator<char>(file), {}};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The public Store over any way of getting a request answered.
+/// The public Store over any backend that answers requests.
 
 #include <chrono>
 #include <condition_variable>
@@ -22,20 +22,20 @@ class Backend {
  public:
   virtual ~Backend() = default;
   /// Blocks until `request` (a valid one) is answered, or fails with `timed_out`. From any thread,
-  /// several at once. A request that timed out has no effect any more.
+  /// several at once. A request that timed out has no effect later.
   virtual Result<Response> call(Request request, std::chrono::milliseconds timeout) = 0;
   /// See Store.
   virtual std::string address() const { return {}; }
 };
 
-/// Checks arguments, asks `backend`, and throws its failures as ccoll::Error.
+/// Checks arguments, calls `backend`, and throws its failures as ccoll::Error.
 std::shared_ptr<Store> make_store(std::unique_ptr<Backend> backend);
 
-/// What one thread waits for and another answers.
+/// An answer that one thread waits for and another gives.
 template <typename T>
 class Answer {
  public:
-  /// False where there is an answer already: the thread may have gone with it.
+  /// False if there is an answer already: the waiting thread may have taken it and left.
   bool fill(Result<T> answer) {
     {
       const std::lock_guard lock(mutex_);
@@ -46,13 +46,13 @@ class Answer {
     filled_.notify_one();
     return true;
   }
-  /// The answer, once; nullopt if there is none by then.
+  /// The answer, once; nullopt if there is none by `deadline`.
   std::optional<Result<T>> wait_until(std::chrono::steady_clock::time_point deadline) {
     std::unique_lock lock(mutex_);
     filled_.wait_until(lock, deadline, [&] { return answer_.has_value(); });
     return std::exchange(answer_, std::nullopt);
   }
-  /// The same, but for what ends this thread's patience (core/patience.hpp).
+  /// The same, but an end of this thread's patience (core/patience.hpp) ends it too.
   std::optional<Result<T>> wait_patiently(std::chrono::steady_clock::time_point deadline) {
     const std::stop_callback ended(Patience::of_thread().stop,
                                    [this] { fill(tl::unexpected(ended_from_outside())); });

@@ -14,12 +14,12 @@
 namespace ccoll::rendezvous {
 namespace {
 
-/// The first bytes of the file, with the version of what follows.
+/// The first bytes of the file, with the version of the format.
 constexpr std::string_view kHeader = "ccoll store 1\n";
 /// Length and checksum before each record.
 constexpr std::size_t kPreambleBytes = 2 * sizeof(std::uint32_t);
 
-/// FNV-1a: enough to tell a finished record from one that its writer did not finish.
+/// FNV-1a: enough to tell a finished record from an unfinished one.
 std::uint32_t checksum(std::string_view bytes) {
   std::uint32_t hash = 2166136261u;
   for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
@@ -94,7 +94,7 @@ Status FileLog::read(const std::function<Status(std::string_view)>& apply) {
           "{} is a file, but not a store of this version of ccoll: name another or remove it",
           path_);
     }
-    // Nobody wrote yet, or died at the very first write.
+    // The file is new, or its writer died at the very first write.
     if (rest.size() < kHeader.size()) return write_all(kHeader);
     rest.remove_prefix(kHeader.size());
     offset_ = kHeader.size();
@@ -131,7 +131,7 @@ Status FileLog::write_all(std::string_view bytes) {
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) {
       auto failure = failed("write to");
-      // If that fails too, the next to read cuts the unfinished record off.
+      // If that fails too, the next reader cuts the unfinished record off.
       if (::ftruncate(file_.number(), static_cast<off_t>(offset_)) != 0) errno = 0;
       return failure;
     }

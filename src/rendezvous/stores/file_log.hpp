@@ -2,7 +2,7 @@
 #pragma once
 
 /// The file of a file store: an append-only log of requests, each with a checksum, that all
-/// processes read into a State of their own. Whoever holds the file's lock may append.
+/// processes read into a State of their own. The holder of the file's lock may append.
 
 #include <cstdint>
 #include <functional>
@@ -14,30 +14,30 @@
 
 namespace ccoll::rendezvous {
 
-/// Not thread-safe. The lock (`flock`) belongs to this object and is given back by the kernel when
-/// the process dies, wherever it was.
+/// Not thread-safe. The lock (`flock`) belongs to this object. If the process dies, the kernel
+/// releases it.
 class FileLog {
  public:
   explicit FileLog(std::string path) : path_(std::move(path)) {}
 
-  /// Opens the file, creating it when absent.
+  /// Opens the file, or creates it.
   Status open();
-  /// Takes the lock if it is free; false if somebody else has it.
+  /// Takes the lock if it is free; false if another process has it.
   Result<bool> try_lock();
   void unlock();
-  /// Whether there may be records beyond `seen`, an earlier offset(). Needs no lock. Fails when
-  /// the file was removed: nobody else will ever write to it.
+  /// Whether there may be records beyond `seen`, an earlier offset(). Needs no lock. Fails if the
+  /// file was removed: no other process will ever write to it.
   Result<bool> changed(std::uint64_t seen) const;
-  /// Where the record is that is being applied or will be appended next.
+  /// Offset of the record that is being applied or will be appended next.
   std::uint64_t offset() const { return offset_; }
 
-  /// Gives every record that was not read yet to `apply`. With the lock. A record that its writer
-  /// did not finish, because it died, is cut off.
+  /// Gives every record that was not read yet to `apply`. Needs the lock. It cuts off a record that
+  /// its writer left unfinished because it died.
   Status read(const std::function<Status(std::string_view)>& apply);
-  /// Adds a record, which is then read. With the lock, and nothing unread. Nothing is added when
-  /// it fails.
+  /// Adds a record, which then counts as read. Needs the lock, and all records read. If it fails,
+  /// nothing is added.
   Status append(std::string_view record);
-  /// The next read() begins at the first record.
+  /// Makes the next read() begin at the first record.
   void rewind() { offset_ = 0; }
 
  private:
@@ -47,7 +47,7 @@ class FileLog {
 
   const std::string path_;
   FileDescriptor file_;
-  std::uint64_t offset_ = 0;  ///< up to here it was read
+  std::uint64_t offset_ = 0;  ///< up to here the file was read
 };
 
 }  // namespace ccoll::rendezvous

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A store in a file: each process keeps a State of its own and brings it up to date from the log.
-// The states agree because they are given the same requests in the same order; reads are answered
-// from it and leave no record. Waiting is looking at the file's size, ever less often.
+// A store in a file: each process keeps its own State and brings it up to date from the log. The
+// states agree because they get the same requests in the same order; reads are answered from the
+// state and leave no record. A waiting process looks at the file's size, ever less often.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -19,14 +19,14 @@ using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 using Microseconds = std::chrono::microseconds;
 
-/// Nobody holds the lock longer, unless he was stopped.
+/// No process holds the lock longer, unless it was stopped.
 constexpr Milliseconds kLongestTurn{1000};
 
 /// Pauses that grow from 100 µs to 20 ms and never outlast the deadline.
 class Backoff {
  public:
   explicit Backoff(Clock::time_point deadline) : deadline_(deadline) {}
-  /// False when there is no time left, or no patience.
+  /// False if no time or no patience is left.
   bool pause() {
     if (!Patience::of_thread().is_left()) return false;
     const auto rest = std::chrono::duration_cast<Microseconds>(deadline_ - Clock::now());
@@ -57,7 +57,7 @@ class FileBackend final : public Backend {
   }
 
  private:
-  /// Holds the file's lock and mutex_; everything was read when it was made.
+  /// Holds the file's lock and mutex_. All records were read when it was made.
   class Turn {
    public:
     explicit Turn(FileBackend& owner) : owner_(&owner) {}
@@ -73,7 +73,7 @@ class FileBackend final : public Backend {
   };
 
   Result<std::unique_ptr<Turn>> take_turn(Clock::time_point deadline) {
-    // Whose time is just over still gets a turn: the lock is held for moments only.
+    // A caller whose time has just ended still gets a turn, because turns are short.
     Backoff backoff(std::max(deadline, Clock::now() + kLongestTurn));
     for (;;) {
       if (mutex_.try_lock()) {
@@ -104,7 +104,7 @@ class FileBackend final : public Backend {
     return {};
   }
 
-  /// Keeps answers for those of this process who wait for them.
+  /// Keeps the answers that callers in this process wait for.
   State::Reply keep_reply() {
     return [this](State::Ticket ticket, Result<Response> response) {
       const auto found = awaited_.find(ticket);
@@ -112,7 +112,7 @@ class FileBackend final : public Backend {
     };
   }
 
-  /// Writes down what the state has already done; when that fails, the state begins anew.
+  /// Records a request that the state has carried out. If that fails, the state starts anew.
   Status record(const Request& request) {
     const Status status = log_.append(encode(0, request));
     if (!status) {
@@ -136,7 +136,7 @@ class FileBackend final : public Backend {
     }
   }
 
-  /// Waits until the log is longer than `seen`; false when there is no time left.
+  /// Waits until the log is longer than `seen`; false if no time is left.
   Result<bool> wait_for_news(Backoff& backoff, std::uint64_t seen) {
     while (backoff.pause()) {
       const std::lock_guard lock(mutex_);
@@ -164,7 +164,7 @@ class FileBackend final : public Backend {
     }
   }
 
-  /// With the turn. Fails with `timed_out` for what would have to wait.
+  /// Called during a turn. Fails with `timed_out` if the request would have to wait.
   Result<Response> attempt(const Request& request) {
     Result<Response> result = fail(ErrorKind::internal, "store: no answer");
     constexpr State::Ticket kNoRecord = ~State::Ticket{0};
@@ -203,7 +203,7 @@ class FileBackend final : public Backend {
         if (!turn) return tl::unexpected(turn.error());
         auto& answer = awaited_.at(ticket);
         if (!answer && !in_time) {
-          // Who has waited in vain must say so, or would count for ever.
+          // A caller that timed out must record that, or it would count for ever.
           state_.cancel(ticket);
           CCOLL_TRY(record(Request{Op::cancel, {}, {}, static_cast<std::int64_t>(ticket)}));
         }

@@ -22,7 +22,7 @@ class InprocBackend final : public Backend {
     auto answer = slot->wait_patiently(deadline);
     const bool is_ended = answer && !*answer && answer->error().kind == ErrorKind::aborted;
     if (!answer || is_ended) {
-      // Either it is still waiting and is answered here, or it was answered just now.
+      // Either it still waits and is answered here, or it has just been answered.
       const std::lock_guard lock(mutex_);
       state_.cancel(ticket);
     }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMany = ~std::size_t{0};
 
-/// How many keys and values an operation comes with.
+/// The numbers of keys and values that an operation takes.
 struct Arity {
   std::size_t min_keys, max_keys;
   std::size_t min_values, max_values;
@@ -49,7 +49,7 @@ void put(net::Writer& writer, const std::vector<std::string>& texts) {
 std::vector<std::string> take(net::Reader& reader) {
   const auto count = reader.number<std::uint32_t>();
   std::vector<std::string> texts;
-  // The count is only a claim: memory is taken for what is really there.
+  // The count is only a claim: memory grows with the texts that are really there.
   for (std::uint32_t i = 0; i < count && !reader.bad(); ++i) texts.emplace_back(reader.text());
   return texts;
 }

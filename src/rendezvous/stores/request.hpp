@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What is asked of a store and what it answers: as values, shared by every store of ours, and as
-/// bytes, for those that send or keep them.
+/// Requests to a store and its answers: as values, which all our stores share, and as bytes, for
+/// code that sends or keeps them.
 
 #include <chrono>
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace ccoll::rendezvous {
 
-/// Numbers are the wire's; a new operation is added at the end and raises the protocol version.
+/// Numbers are the wire's. A new operation goes to the end and raises the protocol version.
 enum class Op : std::uint8_t {
   set = 1,          ///< keys, values: all pairs at once
   get = 2,          ///< keys → their values, once all exist
@@ -46,10 +46,10 @@ struct Response {
   std::vector<std::string> values;
 };
 
-/// Requests and answers longer than this are refused: several values at once may be too many.
+/// Longer requests and answers are refused: several values at once may be too many.
 inline constexpr std::size_t kMaxFrameBytes = 64 << 20;
 
-/// Whether any store may be asked this: as many keys and values as `op` has, none over the limits.
+/// Whether the request is valid: it has the keys and values that `op` takes, none over the limits.
 Status check_request(const Request& request);
 
 std::string encode(std::uint64_t id, const Request& request);

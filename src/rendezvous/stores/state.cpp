@@ -9,7 +9,7 @@
 namespace ccoll::rendezvous {
 namespace {
 
-/// How many missing keys a message names.
+/// Limit on the missing keys that a message names.
 constexpr std::size_t kNamedKeys = 8;
 
 std::optional<std::int64_t> to_number(const std::string& text) {
@@ -139,8 +139,8 @@ void State::wake() {
 }
 
 bool State::advance(Ticket ticket, Waiter& waiter) {
-  // From where it stood, so that waiting for n keys costs O(n) and not O(n²); then once more from
-  // the start, as keys that were seen may have been removed since.
+  // It goes on from its place, so that waiting for n keys costs O(n), not O(n²). Then it starts
+  // over once, because seen keys may have been removed since.
   const auto& keys = waiter.request.keys;
   for (bool again = waiter.at != 0;; again = false) {
     while (waiter.at < keys.size() && values_.contains(keys[waiter.at])) ++waiter.at;
@@ -174,7 +174,7 @@ void State::enter_barrier(Ticket ticket, const Waiter& waiter) {
   }
   line.push_back(ticket);
   if (std::cmp_less(line.size(), count)) return;
-  // The line is taken away first: the barrier is free for its next use.
+  // Take the line away first: the barrier is then free for its next use.
   const Tickets complete = std::move(line);
   barriers_.erase(key);
   for (const Ticket member : complete) answer(member, Response{});

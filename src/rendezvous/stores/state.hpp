@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a store means: the keys and values, and those who wait for them. Every store of ours is
-/// this state machine behind another way of reaching it. It reads no clock: who has waited long
-/// enough says so with cancel().
+/// The meaning of a store: the keys and values, and the requests that wait for them. Every store of
+/// ours is this state machine, reached in its own way. It reads no clock: a request that has waited
+/// long enough is ended by cancel().
 
 #include <cstdint>
 #include <deque>
@@ -18,33 +18,33 @@
 
 namespace ccoll::rendezvous {
 
-/// Not thread-safe: its owner has a lock, or one thread. Deterministic: two states given the same
-/// requests in the same order answer alike.
+/// Not thread-safe: its owner has a lock, or one thread. Deterministic: two states that get the
+/// same requests in the same order answer alike.
 class State {
  public:
-  /// Names a request; chosen by whoever submits it, and different from those that still wait.
+  /// Names a request. The caller of submit() chooses it; it differs from those that still wait.
   using Ticket = std::uint64_t;
   /// Called within submit() or cancel(), once; must not call back into the state.
   using Reply = std::function<void(Ticket, Result<Response>)>;
 
-  /// Does what `request` asks (a valid one, not `cancel`). Answers before it returns unless the
-  /// request has to wait; then whatever makes the wait true answers it.
+  /// Carries out `request` (a valid one, not `cancel`). It answers before it returns, unless the
+  /// request has to wait; the change that ends the wait then answers it.
   void submit(Ticket ticket, Request request, Reply reply);
 
-  /// Whether the request has not been answered yet.
+  /// Whether the request is still without an answer.
   bool waits(Ticket ticket) const { return waiters_.contains(ticket); }
 
-  /// Answers a request that still waits, with `timed_out` and what was missing, and forgets it: it
-  /// counts in no barrier any more. Does nothing when it has been answered.
+  /// Answers a waiting request with `timed_out` and what is missing, and forgets it: barriers then
+  /// do not count it. Does nothing if it has been answered.
   void cancel(Ticket ticket);
-  /// Forgets it without an answer: its client has gone.
+  /// Forgets the request without an answer, because its client has gone.
   void abandon(Ticket ticket);
 
  private:
   struct Waiter {
     Request request;
     Reply reply;
-    std::size_t at = 0;  ///< the key that it waits for; those before it have been seen
+    std::size_t at = 0;  ///< the key that it waits for; the ones before it have been seen
   };
   using Tickets = std::deque<Ticket>;
 
@@ -54,12 +54,12 @@ class State {
   Result<Response> compare_set(const Request& request);
   Result<Response> append(const Request& request);
   Response values_of(const Request& request) const;
-  /// True once all keys exist; else the waiter stands in line at one that does not.
+  /// True if all keys exist; else the waiter joins the line of a missing one.
   bool advance(Ticket ticket, Waiter& waiter);
   void enter_barrier(Ticket ticket, const Waiter& waiter);
   void put(const std::string& key, std::string value);
-  /// Lets those go on who waited for one of `touched_`; after the change is complete, so that
-  /// nobody sees half of it.
+  /// Resumes the requests that wait for one of `touched_`. It runs after the change is complete, so
+  /// that no request sees half of it.
   void wake();
   bool forget(Ticket ticket);
   std::string what_is_missing(const Waiter& waiter) const;

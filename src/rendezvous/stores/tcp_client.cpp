@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The TCP store's client: one connection, on which any number of threads have requests under way.
+// The TCP store's client: one connection, with requests of any number of threads in flight.
 #include <algorithm>
 #include <asio/post.hpp>
 #include <limits>
@@ -22,13 +22,13 @@ namespace {
 
 using Milliseconds = std::chrono::milliseconds;
 
-/// How long a caller whose time is over waits for the server's word that it no longer counts.
+/// How long a caller that timed out waits for the server to confirm that it does not count.
 constexpr Milliseconds kGrace{1000};
 
-/// What waits to be sent: each caller waits for the answer to its one request.
+/// The queue needs no limit: each caller waits for the answer to its one request.
 constexpr std::size_t kUnbounded = std::numeric_limits<std::size_t>::max();
 
-/// Kept by its owner and its reading coroutine; never keeps the service.
+/// Its owner and its reading coroutine keep it; it never keeps the service.
 class Connection final : public std::enable_shared_from_this<Connection> {
  public:
   Connection(asio::io_context& context, net::Stream stream, std::string name)
@@ -37,7 +37,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
         outbox_(stream_, kUnbounded, [this](const Failure& failure) { lose(failure.message); }),
         name_(std::move(name)) {}
 
-  /// From any thread. The slot is filled exactly once, unless it is forgotten before.
+  /// From any thread. The slot is filled exactly once, unless it is forgotten first.
   void send(const std::shared_ptr<Slot>& slot, std::uint64_t id, const Request& request) {
     {
       const std::lock_guard lock(mutex_);
@@ -49,7 +49,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     }
     post(encode(id, request));
   }
-  /// Asks the server to answer request `id` now, whatever it waits for.
+  /// Asks the server to answer request `id` now, even if that has to wait.
   void cancel(std::uint64_t id) {
     post(encode(0, Request{Op::cancel, {}, {}, static_cast<std::int64_t>(id)}));
   }
@@ -61,7 +61,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     const std::lock_guard lock(mutex_);
     return ++last_id_;
   }
-  /// From any thread: ends the connection some time soon.
+  /// From any thread: closes the connection soon.
   void close() {
     asio::post(context_, [self = shared_from_this()] {
       std::error_code ignored;
@@ -69,7 +69,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     });
   }
 
-  /// Once it returns, or throws, nothing is delivered any more.
+  /// Delivers all answers. After it returns, or throws, it delivers nothing.
   static asio::awaitable<void> read_all(std::shared_ptr<Connection> self) {
     for (;;) {
       const Result<std::string> frame = co_await net::read_frame(self->stream_, kMaxFrameBytes);
@@ -160,7 +160,7 @@ class TcpBackend final : public Backend {
       if (!*response && response->error().kind == ErrorKind::aborted) connection_->cancel(id);
       return std::move(*response);
     }
-    // The server's word decides whether this caller counted: an answer may be on its way.
+    // The server decides whether this caller counted: an answer may be on its way.
     connection_->cancel(id);
     auto response = slot->wait_until(deadline_after(kGrace));
     connection_->forget(id);
@@ -175,7 +175,7 @@ class TcpBackend final : public Backend {
   }
 
  private:
-  // The connection goes first: its socket belongs to the service.
+  // The connection is destroyed first: its socket belongs to the service.
   const std::shared_ptr<net::Service> service_;
   const std::shared_ptr<Connection> connection_;
   const std::string name_;
@@ -197,15 +197,15 @@ asio::awaitable<void> start(std::shared_ptr<net::Service> service, std::string a
   auto connection = std::make_shared<Connection>(service->context(), std::move(*stream), address);
   net::spawn(service->context().get_executor(), Connection::read_all(connection), "store",
              [connection](const Failure& failure) { connection->lose(failure.message); });
-  // The thread that waited for it may have gone.
+  // The thread that waited for it may have left.
   if (!connected->fill(connection)) connection->close();
 }
 
-/// Says so whenever the store has been waited for so long, but not when the end is near.
+/// Warns at intervals while the store has not answered, but not if the time limit is near.
 std::optional<Result<std::shared_ptr<Connection>>> await_patiently(Connected& connected,
                                                                    const std::string& address,
                                                                    Milliseconds timeout) {
-  // Later than any answer: the service thread may have had no memory even to say so.
+  // Later than any answer: the service thread may have no memory even to send a failure.
   constexpr std::chrono::seconds kSlack{10};
   const auto began = std::chrono::steady_clock::now();
   const auto deadline = deadline_after(timeout, began) + kSlack;
@@ -218,7 +218,7 @@ std::optional<Result<std::shared_ptr<Connection>>> await_patiently(Connected& co
   }
 }
 
-/// Says whose the client is, to a server that may be another job's.
+/// Tells the server the client's job, since the server may be another job's.
 Status say_job(Backend& backend, const JobClaim& claim, Milliseconds timeout) {
   Request request{Op::open, {claim.job}, {}, static_cast<std::int64_t>(claim.could_not_listen)};
   CCOLL_TRY(check_request(request));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a connection between a store and its client needs beyond what every connection has.
+/// Socket options for connections between a store and its client, beyond those of every connection.
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,8 +11,8 @@
 
 namespace ccoll::rendezvous {
 
-/// Notices within about a minute that the other host is gone, though neither side has anything to
-/// send: a client may wait for hours. Failures are ignored: the connection works without.
+/// Notices within about a minute that the other host is gone, even if neither side sends: a client
+/// may wait for hours. Failures are ignored, because the connection works without it.
 inline void keep_alive(asio::ip::tcp::socket& socket) {
   const auto set = [&](int level, int name, int value) {
     ::setsockopt(socket.native_handle(), level, name, &value, sizeof value);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The TCP store's server: one thread of its own, one State, and a session per client.
+// The TCP store's server: its own thread, one State, and a session per client.
 #include <asio/post.hpp>
 #include <atomic>
 #include <set>
@@ -15,16 +15,16 @@ namespace ccoll {
 namespace rendezvous {
 namespace {
 
-/// What may wait in memory for a client that does not read; it is dropped beyond that.
+/// Limit on bytes queued for a client that does not read; beyond it the client is dropped.
 constexpr std::size_t kMaxQueuedBytes = 5 * kMaxFrameBytes;
 
 class Session;
 
-/// Used on the service thread only, but for the counters.
+/// Used on the service thread only, except for the counters.
 struct Shared {
   explicit Shared(std::shared_ptr<const OwnJobs> own) : jobs(std::move(own)) {}
 
-  const std::shared_ptr<const OwnJobs> jobs;  ///< null: all
+  const std::shared_ptr<const OwnJobs> jobs;  ///< null: serves all jobs
   State state;
   State::Ticket last_ticket = 0;
   std::set<Session*> sessions;
@@ -33,8 +33,8 @@ struct Shared {
   std::atomic<std::uint64_t> rejected{0};
 };
 
-/// One client. Kept by its reading coroutine; the state's replies hold it weakly, as it holds the
-/// state.
+/// One client. Its reading coroutine keeps it. The state's replies hold it weakly, because it holds
+/// the state.
 class Session final : public std::enable_shared_from_this<Session> {
  public:
   Session(std::shared_ptr<Shared> shared, net::Stream stream)
@@ -48,7 +48,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// Closes the connection and drops what the client waits for.
+  /// Closes the connection and drops the client's waiting requests.
   void end() {
     if (shared_->sessions.erase(this) == 0) return;
     shared_->clients.fetch_sub(1, std::memory_order_relaxed);
@@ -67,7 +67,7 @@ class Session final : public std::enable_shared_from_this<Session> {
   }
 
  private:
-  /// False when the connection is over.
+  /// False if the connection is over.
   bool handle(const Result<std::string>& frame) {
     if (!frame) {
       if (frame.error().kind == ErrorKind::corrupt) reject();
@@ -115,7 +115,7 @@ class Session final : public std::enable_shared_from_this<Session> {
     if (found != waiting_.end()) shared_->state.cancel(found->second);
   }
 
-  /// Also in the midst of other clients' requests, which are not to fail with this one.
+  /// May run in the midst of other clients' requests, which must not fail with this one.
   void answer(std::uint64_t id, const Result<Response>& response) {
     try {
       outbox_.send(net::to_frame(encode(id, response)));
@@ -124,7 +124,7 @@ class Session final : public std::enable_shared_from_this<Session> {
     }
   }
 
-  /// Reading ends, and with it the session.
+  /// Ends reading, and with it the session.
   void hang_up() {
     std::error_code ignored;
     stream_.close(ignored);
@@ -146,7 +146,7 @@ class TcpStoreServer final : public StoreServer {
     listener_.reset();
     if (service_->is_forked()) return;
     asio::post(service_->context(), [shared = shared_] {
-      // Ending a session takes it out of the set.
+      // The end of a session removes it from the set.
       while (!shared->sessions.empty()) (*shared->sessions.begin())->end();
     });
     service_->catch_up();

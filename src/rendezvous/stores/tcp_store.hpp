@@ -2,7 +2,7 @@
 #pragma once
 
 /// The TCP store that rank 0 serves for its own job. The public one (ccoll/store.hpp) is the same
-/// without a job: it serves whoever knows its token.
+/// without a job: it serves all clients that know its token.
 
 #include <chrono>
 #include <cstdint>
@@ -17,17 +17,17 @@
 
 namespace ccoll::rendezvous {
 
-/// The jobs of which this process serves the store. Thread-safe.
+/// The jobs that this process serves the store for. Thread-safe.
 class OwnJobs {
  public:
   OwnJobs();
-  /// Before the server stands, or its first clients would be turned away.
+  /// Call it before the server starts, or its first clients would be turned away.
   void add(const std::string& job);
-  /// Drawn by the process: tells its servers from those of others.
+  /// A random number that tells this process's servers from others.
   std::uint64_t process() const { return process_; }
 
-  /// Why a client of that job has come to the wrong store. `other` is the process of one that is
-  /// to serve the store itself, and cannot as its address is taken; 0: of all others.
+  /// The reason why a client of that job has come to the wrong store. `other` is nonzero if the
+  /// client must serve the store but its address is taken: it is then the client's process.
   Status objection(const std::string& job, std::uint64_t other) const;
 
  private:
@@ -36,17 +36,17 @@ class OwnJobs {
   std::set<std::string> names_;  // guarded by mutex_
 };
 
-/// What a client says of itself.
+/// A client's claim about itself.
 struct JobClaim {
   std::string job;
-  std::uint64_t could_not_listen = 0;  ///< the process's OwnJobs::process(), where that is so
+  std::uint64_t could_not_listen = 0;  ///< OwnJobs::process() of the client's process in that case
 };
 
-/// A null `jobs` serves all.
+/// If `jobs` is null, it serves all jobs.
 Result<std::unique_ptr<StoreServer>> serve_store(const std::string& address,
                                                  const std::string& token, const TlsOptions& tls,
                                                  std::shared_ptr<const OwnJobs> jobs);
-/// Fails with `mismatch` where the server is another job's.
+/// Fails with `mismatch` if the server is another job's.
 Result<std::shared_ptr<Store>> connect_store(const std::string& address, const std::string& token,
                                              std::chrono::milliseconds timeout,
                                              const TlsOptions& tls,

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kMostDescriptors = 4;
 
-/// Room for one control message with so many descriptors.
+/// Room for one control message with kMostDescriptors descriptors.
 struct Control {
   alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostDescriptors * sizeof(int))> bytes{};
 };
@@ -63,7 +63,7 @@ Result<WithDescriptors> receive_with_descriptors(int socket, std::size_t bytes) 
   for (auto* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    // Alignment leaves room for more than kMostDescriptors, and a stranger may send them.
+    // Alignment leaves room for more than kMostDescriptors, and a stranger may send more.
     const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (std::size_t i = 0; i < count; i++) {
       int number = -1;

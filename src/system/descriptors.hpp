@@ -15,16 +15,16 @@
 
 namespace ccoll::shm {
 
-/// At once: few enough for the socket to take. Fails with `exhausted` where it may help to come
-/// again: an unprivileged user has only so many descriptors on their way at a time.
+/// Sends all at once; the socket must have room. Fails with `exhausted` if a retry may help: an
+/// unprivileged user has a limit on descriptors in flight.
 Status send_with_descriptors(int socket, std::string_view bytes, std::span<const int> descriptors);
 
 struct WithDescriptors {
   std::string bytes;
   std::vector<FileDescriptor> descriptors;
 };
-/// What has come, up to so many of each; the failure if the peer has closed, or `exhausted` where
-/// nothing has come yet.
+/// Receives up to `bytes` bytes and their descriptors. Fails with `peer_lost` if the peer has
+/// closed, or with `exhausted` if nothing has come yet.
 Result<WithDescriptors> receive_with_descriptors(int socket, std::size_t bytes);
 
 }  // namespace ccoll::shm

@@ -23,8 +23,8 @@ int beyond_standard_streams(int number) {
 
 namespace {
 
-/// The numbers that all who live now have taken together. Before main, so that fork() finds it
-/// made.
+/// The numbers that all live objects have taken together. Made before main, so that fork() finds it
+/// complete.
 struct Taken {
   ProcessMutex mutex;
   int holders = 0;                                // guarded by mutex, like the next

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The owner of a file descriptor, which is never one of the standard streams. Their numbers, 0 to
-/// 2, are the program's even while it has them closed: what it prints then must not reach a peer.
+/// Owns a file descriptor that is never one of the standard streams. Their numbers, 0 to 2, are the
+/// program's even while they are closed: its output must not reach a peer.
 
 #include <unistd.h>
 
@@ -12,11 +12,11 @@ namespace ccoll {
 
 constexpr bool is_standard_stream(int number) { return number >= 0 && number <= STDERR_FILENO; }
 
-/// The same file under a number beyond those of the standard streams, if it has one of these; the
-/// old one is closed. -1 if there is no other number: errno says why.
+/// The same file under a number beyond the standard streams, if it has one of theirs; the old
+/// number is closed. Returns -1 if there is no other number: errno has the reason.
 int beyond_standard_streams(int number);
 
-/// Closes it when it goes; -1 is none.
+/// Closes the descriptor when destroyed; -1 is none.
 class FileDescriptor final {
  public:
   explicit FileDescriptor(int number = -1)
@@ -37,15 +37,15 @@ class FileDescriptor final {
     if (number_ >= 0) ::close(number_);
     number_ = -1;
   }
-  /// Whoever takes the number closes it.
+  /// Gives the number to the caller, which must close it.
   int release() { return std::exchange(number_, -1); }
 
  private:
   int number_;
 };
 
-/// While one lives, what others open (a library, Asio for itself) finds the numbers of the standard
-/// streams taken. Several may live at once; nobody waits for another's end, nor does fork().
+/// While one lives, files opened by others (a library, Asio itself) find the numbers of the
+/// standard streams taken. Several may live at once; none waits for another's end, nor does fork().
 class StandardStreamsTaken final {
  public:
   StandardStreamsTaken();

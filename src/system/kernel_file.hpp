@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What the kernel tells in files of /proc and /sys.
+/// Reads the kernel's files in /proc and /sys.
 
 #include <string>
 
@@ -9,11 +9,11 @@
 
 namespace ccoll {
 
-/// All of it. Empty where there is no such file, or it may not be read. Error{exhausted} where this
-/// process lacks what it takes to read it just now: what it then took to be so would be wrong.
+/// The whole file. Empty if there is no such file, or it may not be read. Error{exhausted} if this
+/// process lacks the means right now: an empty result would then be wrong.
 Result<std::string> kernel_text(const std::string& path);
 
-/// Its first line, without the end of it.
+/// The file's first line, without its end.
 Result<std::string> kernel_line(const std::string& path);
 
 }  // namespace ccoll

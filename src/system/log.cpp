@@ -27,7 +27,7 @@ struct Level {
   std::string_view name;
   LogLevel level;
 };
-/// By LogLevel, but for `error`: one that told errors only would hide what goes on regardless.
+/// The levels by LogLevel, without `error`: a log of errors only would hide warnings.
 constexpr std::array<Level, 4> kLevels = {{
     {"warn", LogLevel::warn},
     {"info", LogLevel::info},
@@ -51,10 +51,10 @@ spdlog::level::level_enum spdlogs(LogLevel level) {
   return spdlog::level::err;
 }
 
-/// Lines of several processes may share a file: each says whose it is.
+/// Lines of several processes may share a file, so each names its process.
 spdlog::sink_ptr open_file(const std::string& name) {
   const auto folder = std::filesystem::path(name).parent_path();
-  // spdlog would make it.
+  // spdlog would create it.
   if (!folder.empty() && !std::filesystem::is_directory(folder))
     throw spdlog::spdlog_ex(fmt::format("there is no directory {}", folder.string()));
   const StandardStreamsTaken taken;
@@ -63,7 +63,7 @@ spdlog::sink_ptr open_file(const std::string& name) {
   return sink;
 }
 
-/// The lock of spdlog's own is the whole process's, and C++'s stream flushes the program's output.
+/// spdlog's own lock belongs to the whole process, and C++'s stream flushes the program's output.
 class StandardError final : public spdlog::sinks::base_sink<std::mutex> {
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
@@ -80,7 +80,7 @@ class Spdlog final : public Log {
     errors_->set_level(spdlogs(level));
     logger_ = std::make_shared<spdlog::logger>("ccoll", errors_);
     logger_->set_level(spdlog::level::trace);
-    // A process that dies takes with it what its buffers hold, which is what one wants to read.
+    // A process that dies loses its buffers, and their lines are the interesting ones.
     logger_->flush_on(spdlog::level::trace);
     logger_->set_error_handler([told = false](const std::string& why) mutable {
       if (!std::exchange(told, true))
@@ -113,8 +113,8 @@ std::unique_ptr<Log> make_log() {
   return made;
 }
 
-/// None yet, in this process. Never destroyed: other threads may have something to say while it
-/// ends. A forked child makes its own: a thread that is not there may have held the locks of this.
+/// Null until this process has a log. Never destroyed: other threads may log while it ends. A
+/// forked child makes its own: a thread that it lacks may have held this one's locks.
 constinit std::atomic<Log*> of_process = nullptr;
 [[maybe_unused]] const int registered =
     pthread_atfork(nullptr, nullptr, [] { of_process = nullptr; });

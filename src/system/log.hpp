@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Where ccoll's remarks go: standard error, or a file as well; never the program's own output.
-/// What is failed with is thrown or returned, not logged; `warn` is for what goes on regardless.
-/// `info` tells once who and where this is and what was chosen, `debug` what happens at start-up,
-/// failures and ends, `trace` every call.
+/// ccoll's log: it goes to standard error, or a file as well, but never to the program's own
+/// output. A failure is thrown or returned, not logged; `warn` is for problems that do not stop a
+/// call. `info` tells once which rank and host this is and what was chosen; `debug` tells of
+/// start-up, failures and ends; `trace` of every call.
 
 #include <fmt/format.h>
 
@@ -56,17 +56,17 @@ class Log {
   const LogLevel level_;
 };
 
-/// The process's log, made at the first call as CCOLL_LOG and CCOLL_LOG_FILE say. Values that
-/// cannot be carried out are warned of, and standard error and `warn` taken instead.
+/// The process's log, made at the first call from CCOLL_LOG and CCOLL_LOG_FILE. If their values
+/// cannot be used, it warns, and uses `warn` and standard error instead.
 Log& log();
 
-/// "warn", "info", "debug", "trace", in capitals too.
+/// Parses "warn", "info", "debug", "trace", in capitals too.
 Result<LogLevel> parse_log_level(std::string_view text);
 
 /// `pattern` with `host` for %h, `pid` for %p and % for %%.
 std::string log_file_name(std::string_view pattern, std::string_view host, int pid);
 
-/// This host's name, as the kernel has it; "?" where it does not say.
+/// This host's name from the kernel; "?" if there is none.
 std::string host_name();
 
 }  // namespace ccoll

@@ -29,7 +29,7 @@ Status check_private(std::string_view what, const std::string& path, const struc
   return {};
 }
 
-/// What is left to read of it.
+/// The rest of the file.
 Result<std::string> rest_of(const FileDescriptor& file, std::string_view what,
                             const std::string& path, std::size_t most_bytes) {
   std::string content(most_bytes + 1, '\0');
@@ -54,7 +54,7 @@ Result<std::string> rest_of(const FileDescriptor& file, std::string_view what,
 
 Result<std::string> read_private_file(std::string_view what, const std::string& path,
                                       std::size_t most_bytes) {
-  // O_NONBLOCK: opening a pipe by mistake must not wait for a writer.
+  // With O_NONBLOCK, opening a pipe by mistake does not wait for a writer.
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat facts {};
   if (!file.open() || ::fstat(file.number(), &facts) != 0) {

@@ -11,12 +11,12 @@
 
 namespace ccoll {
 
-/// What is in the file at `path`: a regular one, of this user, that nobody else may read or write,
-/// and of at most `most_bytes`. `what` it is, "token file", begins every failure.
+/// The content of the file at `path`: a regular one of this user, which no other user may read or
+/// write, of at most `most_bytes`. `what`, such as "token file", begins every failure.
 Result<std::string> read_private_file(std::string_view what, const std::string& path,
                                       std::size_t most_bytes);
 
-/// The same of any file that this user may read.
+/// The same for any file that this user may read.
 Result<std::string> read_file(std::string_view what, const std::string& path,
                               std::size_t most_bytes);
 

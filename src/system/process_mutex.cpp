@@ -8,8 +8,8 @@
 namespace ccoll {
 namespace {
 
-/// How many are inside; kForking while somebody forks, which waits for them all. Who comes while
-/// others are inside is let in, so that they may wait for one another and come in again.
+/// How many threads are inside; kForking while one forks, which waits for them all. Threads may
+/// enter while others are inside, because these may wait for each other and enter again.
 constinit std::atomic<int> inside = 0;
 constexpr int kForking = -1;
 
@@ -39,7 +39,7 @@ void end_fork() {
   inside.notify_all();
 }
 
-/// Before main, when nobody forks yet.
+/// Runs before main, when no thread forks yet.
 [[maybe_unused]] const int fork_registered = pthread_atfork(begin_fork, end_fork, end_fork);
 
 }  // namespace

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Locks that belong to the whole process rather than to an object, and so are there in a child
-/// that another thread forks: were they held just then, they would be for ever in the child.
+/// Locks that belong to the whole process, not to an object. They also exist in a child that
+/// another thread forks: if they were held at that moment, they would stay locked there for ever.
 
 #include <mutex>
 
 namespace ccoll {
 
-/// While one lives, fork() waits: what is under way is whole in a child. For what is seldom and
-/// over in a moment, as those who come let each other in before who forks. Who holds one does not
-/// fork. They may nest.
+/// While one lives, fork() waits, so that a child finds the guarded work complete. Use it for rare
+/// and short work: threads let each other in before a thread that forks. A holder must not fork.
+/// They may nest.
 class NoFork {
  public:
   NoFork();
@@ -19,7 +19,7 @@ class NoFork {
   NoFork& operator=(const NoFork&) = delete;
 };
 
-/// A mutex that nobody holds in a forked child.
+/// A mutex that is never locked in a forked child.
 class ProcessMutex {
  public:
   void lock();

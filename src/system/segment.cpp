@@ -18,13 +18,13 @@
 namespace ccoll {
 namespace {
 
-/// Memory that shrinks kills who touches it; memory that grows is mapped in part only.
+/// If memory shrinks, access to it kills the process; if it grows, only a part is mapped.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
 
-/// What a file is known by while anyone has it open or mapped.
+/// Identifies a file as long as any process has it open or mapped.
 using FileId = std::pair<dev_t, ino_t>;
 
-/// So many may be known before one looks which of them are gone.
+/// Number of known mappings at which the expired ones are looked for.
 constexpr std::size_t kFewMappings = 64;
 
 struct Mappings {
@@ -39,14 +39,14 @@ Mappings& mappings() {
   return instance;
 }
 
-/// Before main: at its first use another thread could be in fork() already.
+/// Made before main: at its first use another thread could already be in fork().
 [[maybe_unused]] const auto& mappings_made_early = mappings();
 
-/// What huge pages are aligned to on most machines.
+/// Alignment of huge pages on most machines.
 constexpr std::size_t kHugePage = 2 << 20;
 
-/// Where so many bytes of a file from `offset` on may be mapped so that huge pages of it are huge
-/// pages there, too: nothing is there just now. Null where that does not matter.
+/// A free address at which `bytes` bytes of a file from `offset` on can be mapped, so that the
+/// file's huge pages are huge pages there too. Null if that does not matter.
 void* aligned_place(std::uint64_t offset, std::size_t bytes) {
   if (bytes < kHugePage) return nullptr;
   void* const found =
@@ -57,7 +57,7 @@ void* aligned_place(std::uint64_t offset, std::size_t bytes) {
   return static_cast<std::byte*>(found) + skipped;
 }
 
-/// `exhausted` where there may be some later, else `unsupported`.
+/// `exhausted` if memory may be free later, else `unsupported`.
 tl::unexpected<Failure> no_memory(std::string_view call) {
   const int code = errno;
   const bool later = code == ENOMEM || code == ENOSPC || code == EMFILE || code == ENFILE;
@@ -84,7 +84,7 @@ Result<std::shared_ptr<Segment>> Segment::make_sealed(const char* name, std::siz
     return fail(ErrorKind::exhausted, "shared memory: {} bytes are more than memory can hold",
                 bytes);
   constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-  // Asked for where the system may insist on it (vm.memfd_noexec); older ones do not know it.
+  // Some systems demand this flag (vm.memfd_noexec); older ones do not know it.
   constexpr unsigned kNoExecSeal = 8;
   FileDescriptor file(memfd_create(name, kFlags | kNoExecSeal));
   if (!file.open() && errno == EINVAL) file = FileDescriptor(memfd_create(name, kFlags));
@@ -93,7 +93,7 @@ Result<std::shared_ptr<Segment>> Segment::make_sealed(const char* name, std::siz
   const int number = file.number();
   auto made = mapped(std::move(file), number, bytes);
   if (!made) return made;
-  // Of seals that it does not know a kernel adds none.
+  // If a kernel does not know one of the seals, it adds none.
   const auto seal = [&](int all) { return fcntl(number, F_ADD_SEALS, all | F_SEAL_SEAL) == 0; };
   if (!seal(kSeals | seals) && (errno != EINVAL || !seal(kSeals))) return no_memory("fcntl");
   return made;
@@ -151,7 +151,7 @@ Result<std::shared_ptr<Segment>> Segment::view(const FileDescriptor& file, std::
 Status Segment::map(int number, int protection, int flags, std::uint64_t offset,
                     std::size_t bytes) {
   const auto before = offset % static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
-  // A hint, as others may have taken the place: then the system chooses.
+  // The address is a hint: if another thread has taken it, the system chooses.
   void* const data = mmap(aligned_place(offset - before, before + bytes), before + bytes,
                           protection, flags, number, static_cast<off_t>(offset - before));
   if (data == MAP_FAILED) return no_memory("mmap");
@@ -165,7 +165,7 @@ void Segment::give_back(std::byte* data, std::size_t bytes) const {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto begin = (reinterpret_cast<std::uintptr_t>(data) + page - 1) / page * page;
   const auto end = (reinterpret_cast<std::uintptr_t>(data) + bytes) / page * page;
-  // Where the system cannot do that the memory stays.
+  // If the system cannot do that, the memory stays.
   if (begin < end)
     (void)madvise(data + (begin - reinterpret_cast<std::uintptr_t>(data)), end - begin,
                   MADV_REMOVE);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Memory that several processes map: a memfd, which has no name anywhere and is gone with the last
-/// who has it, however they end.
+/// Memory that several processes map: a memfd, which has no name and vanishes with its last holder,
+/// however that ends.
 
 #include <unistd.h>
 
@@ -17,18 +17,18 @@ namespace ccoll {
 
 class Segment {
  public:
-  /// New memory of `bytes`, all zero; `name` is what /proc/PID/maps shows. It can be neither grown
-  /// nor shrunk: whoever maps it may touch all of it. `exhausted` where there may be some later,
-  /// `unsupported` where this process can have none.
+  /// New memory of `bytes`, all zero; /proc/PID/maps shows `name`. It can neither grow nor shrink,
+  /// so every process that maps it may touch all of it. Fails with `exhausted` if memory may be
+  /// free later, with `unsupported` if this process can have none.
   static Result<std::shared_ptr<Segment>> make(const char* name, std::size_t bytes);
-  /// The same, which others can map to be read only (where the kernel can promise that: 5.1).
+  /// The same, but others can map it read-only (if the kernel can guarantee that: 5.1).
   static Result<std::shared_ptr<Segment>> make_lendable(const char* name, std::size_t bytes);
-  /// The same for this process alone, where there is no memfd_create: it has no file().
+  /// The same for this process alone, for systems without memfd_create: it has no file().
   static Result<std::shared_ptr<Segment>> make_private(std::size_t bytes);
-  /// What another process made, if it has at least `bytes` and its size is sealed. Where this
-  /// process has mapped it already, that same mapping: ranks that are threads share one.
+  /// Maps another process's memory if it has at least `bytes` and its size is sealed. If this
+  /// process has mapped it already, returns that mapping: ranks that are threads share one.
   static Result<std::shared_ptr<Segment>> map(const FileDescriptor& file, std::size_t bytes);
-  /// Bytes [offset, offset + bytes) of any file that can be mapped, to be read only.
+  /// Bytes [offset, offset + bytes) of any file that can be mapped, read-only.
   static Result<std::shared_ptr<Segment>> view(const FileDescriptor& file, std::uint64_t offset,
                                                std::size_t bytes);
   ~Segment();
@@ -37,16 +37,16 @@ class Segment {
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
-  /// To hand to a peer; of memory that was made here, until close_file().
+  /// The file to pass to a peer; memory that was made here has it until close_file().
   const FileDescriptor& file() const { return file_; }
-  /// Whether it is of this process, not of the one that this was forked from: its protocols are the
-  /// parent's affair, which shares it.
+  /// Whether this process made or mapped it, and not the process that this one was forked from: the
+  /// parent still runs its protocols.
   bool is_mine() const { return process_ == getpid(); }
-  /// Nobody else is to have it: the memory stays. By the thread that hands it over.
+  /// No other process is to get it; the memory stays. Called by the thread that passes it on.
   void close_file() { file_.close(); }
-  /// Whole pages of it, which the system may use for others; they are zero when next touched.
+  /// Gives whole pages of it back to the system; they are zero at the next touch.
   void give_back(std::byte* data, std::size_t bytes) const;
-  /// As close_file(), but the file goes on with the caller.
+  /// As close_file(), but the caller keeps the file.
   FileDescriptor take_file() { return std::move(file_); }
 
  private:

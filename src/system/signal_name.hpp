@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Signals by the names that people give in settings.
+/// Signals by the names that settings use.
 
 #include <string>
 
@@ -9,7 +9,7 @@
 
 namespace ccoll {
 
-/// Of "USR1", "USR2", "QUIT", or a real-time signal, "RTMIN+3"; each also with "SIG" before it.
+/// The signal "USR1", "USR2", "QUIT", or a real-time one such as "RTMIN+3"; "SIG" may precede.
 Result<int> signal_named(const std::string& name);
 
 }  // namespace ccoll

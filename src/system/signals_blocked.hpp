@@ -7,8 +7,8 @@
 
 namespace ccoll {
 
-/// Blocks every signal of the calling thread while it lives: a thread started meanwhile inherits
-/// that, and so the program's handlers never run on a thread that it does not know of.
+/// Blocks every signal of the calling thread while it lives. A thread started meanwhile inherits
+/// that, so the program's handlers never run on a thread that it does not know.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

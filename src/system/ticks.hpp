@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The processor's own counter of time: what a clock costs least. Turned into times by whoever has
-/// read it beside a clock.
+/// The processor's own time counter, the cheapest clock. Its readers also read a clock, and so
+/// convert ticks to times.
 
 #include <cstdint>
 #if !defined(__x86_64__) && !defined(__aarch64__)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// std::timed_mutex in what the thread sanitizer understands: it takes that one's for unlocked.
+/// A std::timed_mutex for the thread sanitizer, which takes the standard one for unlocked.
 
 #include <chrono>
 #include <condition_variable>

@@ -22,10 +22,10 @@ namespace ccoll {
 namespace {
 
 constexpr std::string_view kOurs = "CCOLL_";
-/// For the project's own tests; they read these themselves.
+/// Variables of the project's own tests, which read them themselves.
 constexpr std::string_view kTests = "CCOLL_TEST_";
 
-// Those of other layers; tests/comm/api/start_up_test.cpp compares them.
+// These words belong to other layers; tests/comm/api/start_up_test.cpp compares them.
 constexpr std::string_view kTransports[] = {"shm", "verbs", "tcp", "inproc"};
 constexpr std::string_view kAlgorithms[] = {
     "ring",          "tree",          "double_tree",       "recursive_doubling",
@@ -52,7 +52,7 @@ constexpr Values time(std::chrono::milliseconds shortest, std::chrono::milliseco
 constexpr Values kTimeLimit =
     time(std::chrono::milliseconds(1), std::chrono::hours(24 * 365), "none");
 
-// In the order of docs/environment.md; tests/system/variables_test.cpp compares the two.
+// The order is that of docs/environment.md; tests/system/variables_test.cpp compares the two.
 
 constexpr Variable kSettings[] = {
     {"CCOLL_STORE", "the launcher's address",
@@ -297,10 +297,10 @@ Fallbacks& fallbacks() {
   return *one;
 }
 
-/// Before main: at its first use another thread could be in fork() already.
+/// Made before main: at its first use another thread could already be in fork().
 [[maybe_unused]] const auto& fallbacks_made_early = fallbacks();
 
-/// "LOG_LEVEL" may mean LOG, "IFNAME" SOCKET_IFNAME: no slip of the finger, but a slip of memory.
+/// "LOG_LEVEL" may mean LOG, "IFNAME" SOCKET_IFNAME: they are misremembered, not mistyped.
 std::string containing(std::string_view word, std::span<const std::string_view> candidates) {
   for (const std::string_view candidate : candidates) {
     if (word.find(candidate) != word.npos || candidate.find(word) != candidate.npos)
@@ -334,7 +334,7 @@ Result<std::chrono::milliseconds> parse_time(std::string_view name, std::string_
   double seconds = 0;
   const auto* const end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, seconds);
-  // Not true of NaN, which is also read.
+  // False for NaN, which from_chars also reads.
   const bool fits = Seconds(seconds) >= values.shortest && Seconds(seconds) <= values.longest;
   if (error == std::errc() && rest == end && fits)
     return std::chrono::ceil<std::chrono::milliseconds>(Seconds(seconds));

@@ -18,7 +18,7 @@
 namespace ccoll {
 namespace {
 
-/// Where a process's files have a limit, growing beyond it brings a signal that ends the process.
+/// If file sizes are limited, growing a file beyond the limit sends a signal that is fatal.
 class NoSizeSignal {
  public:
   NoSizeSignal() {
@@ -51,7 +51,7 @@ bool is_output_unread() {
 }
 
 void open_missing_streams() {
-  // The lowest free number comes first.
+  // open() returns the lowest free number.
   int number = 0;
   while (number >= 0 && number <= STDERR_FILENO) number = ::open("/dev/null", O_RDWR);
   if (number > STDERR_FILENO) ::close(number);
@@ -84,7 +84,7 @@ Status write_file(const std::string& path, std::string_view text) {
   const auto directory = std::filesystem::path(path).parent_path();
   if (!directory.empty()) std::filesystem::create_directories(directory, error);
   if (error) return cannot("make the directory", directory.string(), error.value());
-  // Who reads it finds it whole: it gets its name last.
+  // The file gets its name last, so a reader finds it whole.
   const auto unfinished = fmt::format("{}.{}.part", path, ::getpid());
   FileDescriptor file(
       ::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));

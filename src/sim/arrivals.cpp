@@ -18,7 +18,7 @@ Result<std::vector<Arrivals>> arrivals_of(const Network& network, const Problem&
   options.arrivals = &times;
   const auto outcome = run(*system, options);
   if (!outcome) return tl::unexpected(outcome.error());
-  // A rank's lanes stand one after another.
+  // The lanes of a rank are consecutive.
   std::vector<std::uint16_t> numbers(system->lanes.size(), 0);
   for (std::size_t lane = 1; lane < numbers.size(); ++lane) {
     if (system->lanes[lane].rank == system->lanes[lane - 1].rank)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// When each message comes, for those who draw a run in time: every rank and window by itself.
+/// Arrival times of all messages, to draw a run in time. Each rank and window runs by itself.
 
 #include <cstdint>
 #include <vector>
@@ -12,7 +12,7 @@
 
 namespace ccoll::sim {
 
-/// Of the messages that one lane sends to one rank, in order.
+/// Arrivals of the messages that one lane sends to one rank, in order.
 struct Arrivals {
   Rank from = 0;
   std::uint16_t lane = 0;
@@ -20,8 +20,8 @@ struct Arrivals {
   std::vector<Picoseconds> times;
 };
 
-/// `choice` has one copy of the algorithm's lanes; `problem` is placed_on the network. Fails as
-/// make_system and run do.
+/// `choice` must have one copy of the algorithm's lanes; `problem` must be placed_on the network.
+/// Fails as make_system and run do.
 Result<std::vector<Arrivals>> arrivals_of(const Network& network, const Problem& problem,
                                           std::size_t elem_bytes, const Choice& choice);
 

@@ -8,7 +8,7 @@ namespace {
 
 Picoseconds to_picoseconds(double ns) { return static_cast<Picoseconds>(std::ceil(ns * 1e3)); }
 
-/// Nothing takes no time at all: see run.hpp.
+/// Everything takes some time: see run.hpp.
 Picoseconds at_least_one(Picoseconds time) { return std::max<Picoseconds>(1, time); }
 
 Picoseconds transfer(std::uint64_t bytes, double bytes_per_s) {
@@ -97,7 +97,7 @@ void Machine::move(std::uint32_t lane) {
   }
 }
 
-/// Goes on to the next step, and tells who waits for this one.
+/// Goes on to the next step, and wakes the lanes that wait for this one.
 void Machine::pass(std::uint32_t lane) {
   LaneState& state = lanes_[lane];
   const SimLane& of = system_.lanes[lane];
@@ -135,7 +135,7 @@ bool Machine::try_step(std::uint32_t lane, LaneState& state) {
   return false;
 }
 
-/// `checked` is 1 more from then on, so that the end is taken once.
+/// Sets `checked` to 1, so that the end is taken once.
 bool Machine::await_step(const SimStep& step, LaneState& state) {
   Ends& ends = ends_[step.after];
   if (ends.empty()) {
@@ -200,7 +200,7 @@ Picoseconds Machine::take_thread(const SimLane& lane, Picoseconds ready, Picosec
   if (system_.cores > 0) {
     const std::size_t node = system_.resources[lane.thread].node;
     const auto first = cores_.begin() + static_cast<std::ptrdiff_t>(node * system_.cores);
-    // Of those that are free by then the last, so that the others can do something earlier.
+    // Take the free core that was busy last, so that the others can begin something earlier.
     const auto core = std::max_element(first, first + system_.cores, [&](auto a, auto b) {
       return a <= start && b <= start ? a < b : a > b;
     });
@@ -251,7 +251,7 @@ void Machine::push(std::uint32_t link, Picoseconds time, std::uint64_t bytes) {
   }
 }
 
-/// A message goes at the pace of its own link, but takes of port or NIC no more than its share.
+/// A message has the speed of its own link, but uses a port or NIC only for its share of time.
 void Machine::leave(std::uint32_t link, Picoseconds time, std::uint64_t bytes) {
   const SimLink& of = system_.links[link];
   const LinkCosts& costs = this->costs(of);
@@ -305,7 +305,7 @@ void Machine::skip(std::uint64_t windows, Picoseconds time) {
     LinkState& state = links_[number];
     const std::uint64_t passed = link.per_window * (windows / system_.stripes);
     const auto first = slots_.begin() + static_cast<std::ptrdiff_t>(link.first_slot);
-    // Message i's slot is i mod slots.
+    // Message i uses slot i mod slots.
     std::rotate(
         first, first + static_cast<std::ptrdiff_t>((link.slots - passed % link.slots) % link.slots),
         first + link.slots);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The state of a simulation and how it moves on; see run.hpp. Private to this folder.
+/// The state of a simulation, and its transitions; see run.hpp. Private to this folder.
 
 #include <algorithm>
 #include <cstdint>
@@ -13,23 +13,23 @@ namespace ccoll::sim {
 
 struct LaneState {
   enum class Doing : std::uint8_t { moves, awaits_slice, awaits_room, awaits_step, awaits_thread };
-  Picoseconds free = 0;   ///< its last step has ended
-  Picoseconds ready = 0;  ///< what it has checked of its present step is there
+  Picoseconds free = 0;   ///< time when its last step has ended
+  Picoseconds ready = 0;  ///< time when all that it has checked of its current step is there
   std::uint64_t window = 0;
   std::uint32_t step = 0;
-  std::uint32_t checked = 0;  ///< receives and sends of its present step
+  std::uint32_t checked = 0;  ///< receives and sends of its current step
   Doing doing = Doing::moves;
   bool queued = false;
 };
 
 struct LinkState {
   std::uint64_t pushed = 0;
-  std::uint64_t arrived = 0;  ///< when, is known
+  std::uint64_t arrived = 0;  ///< messages whose arrival time is known
   std::uint64_t popped = 0;
-  Picoseconds tail = 0;  ///< the last byte of the last message has left
+  Picoseconds tail = 0;  ///< time when the last byte of the last message has left
 };
 
-/// When slot i mod slots of a link was filled by message i, and when it was free again.
+/// Times of slot i mod slots of a link: when message i filled it, and when it was free again.
 struct SlotState {
   Picoseconds arrival = 0;
   Picoseconds room = 0;
@@ -39,13 +39,13 @@ struct Event {
   enum class What : std::uint8_t { thread, out, in };
   Picoseconds time = 0;
   std::uint64_t tie = 0;
-  Picoseconds tail = 0;      ///< of a message that comes in: when its last byte comes at best
-  std::uint64_t bytes = 0;   ///< of a message
-  std::uint32_t number = 0;  ///< of the lane, or of the link
+  Picoseconds tail = 0;      ///< earliest arrival of the last byte of a message that comes in
+  std::uint64_t bytes = 0;   ///< size of a message
+  std::uint32_t number = 0;  ///< number of the lane, or of the link
   What what = What::thread;
 };
 
-/// When the steps that others wait for have ended, window by window.
+/// Times at which the steps have ended that others wait for, window by window.
 struct Ends {
   std::vector<Picoseconds> times;
   std::size_t first = 0;
@@ -59,23 +59,23 @@ struct Ends {
 
 class Machine {
  public:
-  /// `arrivals` as RunOptions has it.
+  /// `arrivals` is that of RunOptions.
   explicit Machine(const System& system, std::vector<std::vector<Picoseconds>>* arrivals = nullptr);
 
-  /// Moves on until the first lane of all has ended another window, more than `max_steps` have been
-  /// carried out, or nothing moves any more; false in the last case.
+  /// Moves on until the first lane of all has ended another window, more than `max_steps` steps
+  /// have run, or nothing can move; returns false in the last case.
   bool advance(std::uint64_t max_steps);
-  /// After nothing moves: whether all lanes have ended.
+  /// Whether all lanes have ended, if nothing can move.
   bool finished() const { return lanes_left_ == 0; }
   const Outcome& outcome() const { return outcome_; }
 
   std::uint64_t window() const { return lanes_[reference_].window; }
   Picoseconds now() const { return lanes_[reference_].free; }
-  /// The window that the lane which is furthest stands at.
+  /// The window of the lane that is furthest ahead.
   std::uint64_t furthest() const;
 
-  /// Tells `see` every number that the future depends on, times and windows counted from the
-  /// reference lane's, in an order that depends on nothing else.
+  /// Calls `see` with every number that the future depends on, in a fixed order. Times and windows
+  /// count from the reference lane's.
   template <typename See>
   void describe(See see) const;
 
@@ -85,7 +85,7 @@ class Machine {
  private:
   void enqueue(std::uint32_t lane);
   void move(std::uint32_t lane);
-  /// Whether the present step has been carried out.
+  /// Whether the current step has run.
   bool try_step(std::uint32_t lane, LaneState& state);
   bool await_step(const SimStep& step, LaneState& state);
   bool await_messages(const SimStep& step, LaneState& state);
@@ -114,8 +114,8 @@ class Machine {
   std::vector<LaneState> lanes_;
   std::vector<LinkState> links_;
   std::vector<SlotState> slots_;
-  std::vector<Picoseconds> resources_;  ///< when they are free
-  std::vector<Picoseconds> cores_;      ///< the same, node by node
+  std::vector<Picoseconds> resources_;  ///< times when they become free
+  std::vector<Picoseconds> cores_;      ///< times when they become free, node by node
   std::vector<Ends> ends_;              ///< by wait
   std::vector<std::uint32_t> ready_;
   std::vector<Event> batch_;

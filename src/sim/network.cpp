@@ -21,7 +21,7 @@ constexpr double kGiga = 1e9;
 constexpr double kKibi = 1024;
 constexpr double kMostRanks = 1 << 24;
 
-/// One line of the text: what a number is called, what it may be, and where it is kept.
+/// One line of the text: the name of a number, its limits, and its place in a Network.
 struct Field {
   std::string_view name;
   double least;
@@ -31,8 +31,8 @@ struct Field {
   double (*get)(const Network& network);
 };
 
-// Up to a minute, and from a byte to a petabyte per second. What together would take longer than 64
-// bits of picoseconds hold, make_system() refuses.
+// Times are at most a minute, and rates are from a byte to a petabyte per second. If all together
+// could exceed 64 bits of picoseconds, make_system() refuses.
 constexpr double kMostMicro = 6e7;
 constexpr double kLeastGiga = 1e-9;
 constexpr double kMostGiga = 1e6;
@@ -90,7 +90,7 @@ constexpr std::array kFields = std::to_array<Field>({
      [](const Network& net) { return static_cast<double>(net.slot_bytes) / kKibi; }},
 });
 
-/// What must be given, and of several nodes what else.
+/// Numbers that must be given, and those that several nodes also need.
 constexpr std::array<std::string_view, 3> kNeeded = {"inside_latency_us", "inside_gb_per_s",
                                                      "reduce_gb_per_s"};
 constexpr std::array<std::string_view, 2> kNeededAcross = {"across_latency_us", "across_gb_per_s"};
@@ -117,7 +117,7 @@ Result<double> parse_value(const Field& field, std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool read = error == std::errc() && end == text.data() + text.size();
-  // Not written as a comparison that NaN passes.
+  // NaN must fail this comparison.
   const bool fits = read && value >= field.least && value <= field.most;
   if (fits && (!field.whole || value == static_cast<double>(static_cast<std::int64_t>(value))))
     return value;
@@ -125,7 +125,7 @@ Result<double> parse_value(const Field& field, std::string_view text) {
               field.whole ? "whole number" : "number", field.least, field.most, text);
 }
 
-/// A line that says something.
+/// Reads a line that is not empty or a comment.
 Status read_line(std::string_view line, Network& network) {
   const auto comment = line.find('#');
   const std::string_view said = line.substr(0, comment);
@@ -145,7 +145,7 @@ Status read_line(std::string_view line, Network& network) {
   return {};
 }
 
-/// What was not given follows from what was.
+/// Derives the numbers that were not given from the others.
 void fill_in(Network& network) {
   const auto given = [&](std::string_view name) { return network.sources.contains(name); };
   const auto note = [&](std::string_view name, std::string_view why) {

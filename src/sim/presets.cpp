@@ -116,7 +116,7 @@ std::vector<std::string_view> names_of(const Table& table) {
   return names;
 }
 
-/// "8xib200" is eight of "ib200".
+/// A count with a name: "8xib200" is eight of "ib200".
 struct Counted {
   Rank count = 1;
   std::string_view name;
@@ -136,7 +136,7 @@ Counted parse_counted(std::string_view text) {
   return count ? Counted{*count, text.substr(times + 1)} : Counted{1, text};
 }
 
-/// Slots are of one size: what crosses decides, as it does when the library chooses.
+/// All slots have one size: links between nodes decide it, as when the library chooses.
 std::string links_text(const Preset& inside, const Preset* across) {
   std::string text(inside.text);
   if (across != nullptr) text += across->text;
@@ -157,7 +157,7 @@ tl::unexpected<Failure> unknown_network(std::string_view name) {
               unknown_word("network", name, names_of(kNetworks)));
 }
 
-/// "nodes-of-8:nvlink+8xib200", "one-node:shm".
+/// Reads "nodes-of-8:nvlink+8xib200", "one-node:shm".
 Result<std::string> text_put_together(std::string_view name) {
   constexpr std::string_view kNodes = "nodes-of-";
   const auto colon = name.find(':');

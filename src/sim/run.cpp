@@ -6,11 +6,11 @@
 namespace ccoll::sim {
 namespace {
 
-/// With fewer whole windows left there is nothing to gain.
+/// With fewer whole windows left, skipping gains nothing.
 constexpr std::uint64_t kWorthWhile = 8;
 
-/// Finds out that a state is that of some windows ago, and skips. A state is kept at windows 1, 2,
-/// 4, 8, …: any repetition that begins somewhere is met (Brent 1980).
+/// Detects that a state equals the state of some windows ago, and skips. It keeps a state at
+/// windows 1, 2, 4, 8, …, so it finds a repetition wherever that begins (Brent 1980).
 class Repetition {
  public:
   explicit Repetition(const System& system) : system_(system) {}

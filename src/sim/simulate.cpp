@@ -8,7 +8,7 @@
 namespace ccoll::sim {
 namespace {
 
-/// Ranks after which everything is alike if blocks are; all of them where nothing is.
+/// Number of ranks after which all repeats if blocks are alike; all ranks if nothing repeats.
 Rank ranks_alike_after(const CatalogueEntry& entry, const Network& network, Rank size) {
   if (!entry.rotates) return size;
   const Rank beside = network.ranks_per_node;
@@ -19,9 +19,9 @@ Rank ranks_alike_after(const CatalogueEntry& entry, const Network& network, Rank
   return size % beside == 0 ? beside : size;
 }
 
-/// Enough to see whether windows repeat themselves, if they do so soon.
+/// Enough to see whether windows repeat, if they do so soon.
 constexpr std::uint64_t kWindowsToRepeat = 8;
-/// Half of the windows that a line is drawn through, at most and at least.
+/// Half of the windows of a line, at most and at least.
 constexpr std::uint64_t kMostForLine = 128;
 constexpr std::uint64_t kLeastForLine = 8;
 
@@ -46,7 +46,7 @@ class Simulation {
     const std::uint64_t steps_per_window =
         std::max<std::uint64_t>(1, theory_.total.messages / problem_.size * result_.kept);
     CCOLL_TRY(check_steps(steps_per_window));
-    // Of no more windows than a line is drawn through, all are simulated.
+    // If there are no more windows than a line needs, all are simulated.
     const bool all =
         options_.plain ||
         result_.windows <= std::max(options_.max_steps / steps_per_window, 2 * kLeastForLine);
@@ -65,7 +65,7 @@ class Simulation {
  private:
   Status check_messages() {
     const std::uint64_t messages = theory_.total.messages;
-    // Compared by division: the product may not fit 64 bits.
+    // Compare by division: the product may not fit 64 bits.
     if (result_.windows > 0 && messages > options_.max_messages / result_.windows)
       return fail(ErrorKind::unsupported, "{:.1e} messages are more than {:.0e}",
                   static_cast<double>(messages) * static_cast<double>(result_.windows),
@@ -75,7 +75,7 @@ class Simulation {
   }
 
   Status check_steps(std::uint64_t steps_per_window) const {
-    // Those of the shortest line, of which one half is simulated by itself, too.
+    // Steps of the shortest line: its full run, and a separate run of half of it.
     const std::uint64_t windows = std::min(result_.windows, 3 * kLeastForLine);
     if (windows == 0 || steps_per_window <= options_.max_steps_in_all / windows) return {};
     return fail(ErrorKind::unsupported, "{:.1e} steps to carry out are more than {:.0e}",
@@ -83,7 +83,7 @@ class Simulation {
                 static_cast<double>(options_.max_steps_in_all));
   }
 
-  /// Ranks are alike if their blocks are, which may have to be made so.
+  /// Ranks are alike if their blocks are; blocks may be made alike for that.
   void decide_kept() {
     const Rank alike = ranks_alike_after(entry_, network_, problem_.size);
     result_.kept = options_.plain || result_.windows == 0 ? problem_.size : alike;
@@ -92,7 +92,7 @@ class Simulation {
       return;
     Problem even = problem_;
     even.count += theory_.blocks - longer;
-    // Programs have all steps, also those of blocks that are empty.
+    // Programs have all steps, even those of empty blocks.
     if (entry_.theory(even).total.messages <= options_.max_messages_unlike / result_.windows) {
       result_.kept = problem_.size;
       return;

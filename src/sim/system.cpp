@@ -66,9 +66,9 @@ class Builder {
     if (system_.network.cores_per_node < beside) system_.cores = system_.network.cores_per_node;
   }
 
-  /// Of `count` blocks from `first` on, how many are longer: they are the first ones of all.
+  /// The number of longer blocks among `count` blocks from `first` on. Longer blocks come first.
   std::uint32_t longer_among(std::uint32_t first, std::uint32_t count) const {
-    const auto below = [&](std::uint64_t block) {  // of [0, block)
+    const auto below = [&](std::uint64_t block) {  // in blocks [0, block)
       return block / blocks_ * longer_blocks_ +
              std::min<std::uint64_t>(block % blocks_, longer_blocks_);
     };
@@ -126,7 +126,7 @@ class Builder {
     system_.steps.push_back(compact);
   }
 
-  /// The link from `from` to `to`, as it is seen where `to` is a rank that is kept.
+  /// The link from `from` to `to`, shifted so that `to` is a rank that is kept.
   std::uint32_t link_of(Rank from, std::uint16_t lane, Rank to) {
     const Rank size = problem_.size;
     const Rank seen = to % options_.kept;
@@ -140,7 +140,7 @@ class Builder {
       link.crosses = network.ranks_per_node > 0 &&
                      source / network.ranks_per_node != seen / network.ranks_per_node;
       const Rank first = network.ranks_per_node == 0 ? 0 : seen - place(seen);
-      // The same whichever of all like nodes they are on.
+      // It is the same on all like nodes.
       const std::uint64_t distance =
           (std::uint64_t{source} + size - (network.ranks_per_node == 0 ? seen : first)) % size;
       link.tie_in = (distance * size + place(seen)) << 16 | lane;
@@ -149,7 +149,7 @@ class Builder {
     return found->second;
   }
 
-  /// Which of its node's ranks it is.
+  /// The rank's number among its node's ranks.
   Rank place(Rank rank) const {
     return system_.network.ranks_per_node == 0 ? rank : rank % system_.network.ranks_per_node;
   }
@@ -177,7 +177,7 @@ class Builder {
     }
   }
 
-  /// Where lanes take turns, or ranks on cores, a rank's thread is a resource.
+  /// If lanes take turns, or ranks share cores, a rank's thread is a resource.
   void add_threads() {
     if (!system_.network.lanes_in_turn && system_.cores == 0) return;
     for (Rank rank = 0; rank < options_.kept; ++rank) {
@@ -192,12 +192,12 @@ class Builder {
     }
   }
 
-  /// Ports: out and in of each rank. NICs: out and in of each of each node.
+  /// Ports have an out and an in per rank. NICs have an out and an in for each NIC of each node.
   void add_wires() {
     const Network& network = system_.network;
     const auto ports = static_cast<std::uint32_t>(system_.resources.size());
     const std::uint32_t nics = ports + 2 * options_.kept;
-    // No more than a node's ranks use, however many a network's text names.
+    // Use at most as many as a node's ranks, even if the network's text names more.
     const Rank nics_per_node =
         std::min({network.nics_per_node, network.ranks_per_node, options_.kept});
     system_.resources.resize(nics + std::size_t{2} * system_.nodes * nics_per_node);
@@ -221,7 +221,7 @@ class Builder {
     }
   }
 
-  /// What leaves a lane, or comes over a link, does so in order: one such user needs no queue.
+  /// Messages of one lane, or over one link, are in order: a single such user needs no queue.
   void use(std::uint32_t resource, std::uint32_t user, double bytes_per_s) {
     SimResource& used = system_.resources[resource];
     used.bytes_per_s = bytes_per_s;
@@ -231,7 +231,7 @@ class Builder {
     users_[resource] = user;
   }
 
-  /// With what the run will need for each.
+  /// Includes what the run will need for each.
   Status check_memory() const {
     constexpr std::uint64_t kLaneBytes = 64, kLinkBytes = 80, kSlotBytes = 16, kIndexBytes = 48;
     const std::uint64_t slots =
@@ -250,8 +250,7 @@ class Builder {
                 options_.max_bytes >> 20);
   }
 
-  /// If nothing went on at the same time, all of it would still have to be over within what
-  /// Picoseconds hold.
+  /// Even if nothing happened in parallel, all of it must end within the range of Picoseconds.
   Status check_time() const {
     constexpr double kMostNs = 9e15, kNsPerDay = 86400e9;
     const Network& network = system_.network;
@@ -262,7 +261,7 @@ class Builder {
                2 / network.port_bytes_per_s + 2 / network.nic_bytes_per_s);
     const double ns_per_message =
         2 * (inside.latency_ns + across.latency_ns + inside.step_ns + across.step_ns);
-    double ns = 0;  // of one window
+    double ns = 0;  // for one window
     for (const SimStep& step : system_.steps) {
       const auto bytes = static_cast<double>(system_.bytes(step, 0));
       ns += (step.receives.size() + step.sends.size()) * (ns_per_message + bytes * ns_per_byte) +
@@ -282,8 +281,8 @@ class Builder {
   std::uint32_t blocks_ = 1;
   std::uint32_t longer_blocks_ = 0;
   std::vector<std::uint32_t> ranks_begin_;  ///< first lane of each rank, and one past the last
-  std::unordered_map<std::uint64_t, std::uint32_t> numbers_;  ///< of links
-  std::vector<std::uint32_t> users_;  ///< of each resource, the last that was met
+  std::unordered_map<std::uint64_t, std::uint32_t> numbers_;  ///< numbers of links
+  std::vector<std::uint32_t> users_;                          ///< the last user found, by resource
 };
 
 }  // namespace

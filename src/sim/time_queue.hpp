@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A queue of events in the order of time, for a simulation in which nothing is ever added before
-/// the time that was taken last: a radix heap (Ahuja, Mehlhorn, Orlin and Tarjan 1990). An event
-/// moves at most 63 times whatever the number of events, mostly within memory that is near.
+/// A queue of events in the order of time, for a simulation that never adds an event before the
+/// time taken last: a radix heap (Ahuja, Mehlhorn, Orlin and Tarjan 1990). An event moves at most
+/// 63 times for any number of events, mostly within near memory.
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace ccoll::sim {
 
-/// Since the simulation's begin. 64 bits hold a hundred days.
+/// Time since the simulation's begin. 64 bits hold a hundred days.
 using Picoseconds = std::int64_t;
 
 /// `Event` has a `time`.
@@ -30,7 +30,7 @@ class TimeQueue {
     ++size_;
   }
 
-  /// All events of the earliest time, in no order.
+  /// Takes all events of the earliest time, in no order.
   void take_earliest(std::vector<Event>& taken) {
     taken.clear();
     if (buckets_[0].empty()) refill();
@@ -44,7 +44,7 @@ class TimeQueue {
       for (const Event& event : bucket) visit(event);
   }
 
-  /// Moves all times and changes what else `change` does with each event.
+  /// Shifts all times; `change` adjusts the rest of each event.
   template <typename Change>
   void shift(Picoseconds by, Change change) {
     std::vector<Event> all;
@@ -62,7 +62,7 @@ class TimeQueue {
   }
 
  private:
-  /// By the highest bit in which it differs from the last time.
+  /// The highest bit in which it differs from the last time gives the bucket.
   std::size_t bucket_of(Picoseconds time) const {
     return static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(time ^ last_)));
   }

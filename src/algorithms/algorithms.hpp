@@ -20,7 +20,7 @@ namespace ccoll {
 struct Load {
   std::uint64_t messages = 0;  ///< sent
   std::uint64_t elems_sent = 0;
-  std::uint64_t elems_repeated = 0;  ///< in elems_sent: the step has sent them to another rank too
+  std::uint64_t elems_repeated = 0;  ///< part of elems_sent: to a step's further receivers
   std::uint64_t elems_reduced = 0;   ///< elements received and combined with others
   friend bool operator==(const Load&, const Load&) = default;
 };

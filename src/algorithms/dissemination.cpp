@@ -21,7 +21,7 @@ Program dissemination_barrier(const Problem& problem, Rank rank) {
   const Rank n = problem.size;
   const std::uint32_t rounds = ceil_log2(n);
   Lane lane;
-  // A round's receive and the next round's send are one step: it sends what it has just learnt.
+  // A round's receive and the next round's send are one step: it sends what it has just received.
   lane.steps.push_back({.local = {input(0)}, .sends = {ahead(rank, 1, n)}});
   for (std::uint32_t round = 0; round < rounds; ++round) {
     const bool last = round + 1 == rounds;

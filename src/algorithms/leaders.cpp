@@ -3,7 +3,7 @@
 /// Leaders: one rank of each host acts for it, and the leaders form a binary tree.
 ///
 /// On the way up a leader combines, in one pass, the data of its host's ranks and of the leaders
-/// below it; on the way down it hands the result to both. Each buffer crosses between hosts once
+/// below it. On the way down it hands the result to both. Each buffer crosses between hosts once
 /// per edge of the tree, however many ranks a host has. That takes ⌈log2 h⌉ hops between hosts, not
 /// ⌈log2 n⌉: the best there is for short buffers. A leader is its host's first rank; the root leads
 /// its own. If there is one host, all ranks talk to rank 0 or the root.

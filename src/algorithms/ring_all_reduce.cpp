@@ -4,7 +4,7 @@
 ///
 /// The buffer is cut into n blocks and every rank talks only to its two neighbours. First each
 /// block travels once around the ring and gathers every rank's contribution, ending complete at the
-/// rank of its own number; then it travels around once more, so that everyone has it. At any moment
+/// rank of its own number. Then it travels around once more, so that all ranks have it. At any time
 /// every rank sends one block and receives another, which keeps all links busy.
 ///
 /// Rounds: 2(n-1). Bytes sent per rank: 2(n-1)/n × size. Any n, any count.

@@ -253,7 +253,7 @@ asio::awaitable<Result<Purpose>> answer_now(Socket& socket, std::string token, s
                                             bool has_tls) {
   const std::string magic = co_await receive(socket, kMagic.size());
   if (magic.starts_with(kTlsRecord)) {
-    // This is no TLS record, and that tells the client as much.
+    // The answer is no TLS record, which tells the client that TLS is off here.
     std::string no = versioned() + static_cast<char>(Verdict::purpose);
     co_await refuse(socket, std::move(no));
     co_return fail(ErrorKind::mismatch, "{} wants TLS, and this side has CCOLL_TLS=off", who);

@@ -24,15 +24,15 @@ class Listener {
   using Handler = std::function<void(Purpose, Stream)>;
 
   /// Binds to `address` ("host:port"; "" is loopback with a free port, ":port" loopback too; "[::]"
-  /// takes IPv4 as well). If CCOLL_PORT_RANGE is set, a free port is one of it. An address that is
+  /// takes IPv4 as well). If CCOLL_PORT_RANGE is set, a free port comes from it. An address that is
   /// not loopback needs a token. With TLS, connections for a store or control have it, others do
   /// not.
   static Result<std::unique_ptr<Listener>> open(std::shared_ptr<Service> service,
                                                 const std::string& address, Credentials credentials,
                                                 Handler handler);
-  /// Stops accepting. On return the port is free, and no handler runs or will run, unless a handler
-  /// itself destroys the listener. If the service thread is held, this waits for kHeldLimit at most
-  /// and the port becomes free later.
+  /// Stops accepting. On return the port is free, and no handler runs or will run; only a handler
+  /// that itself destroys the listener goes on. If the service thread is held, this waits for
+  /// kHeldLimit at most and the port becomes free later.
   virtual ~Listener() = default;
   virtual asio::ip::tcp::endpoint endpoint() const = 0;
   /// Connections dropped because their bytes were not ours.
@@ -63,9 +63,9 @@ asio::awaitable<Result<Stream>> connect_once(std::shared_ptr<Service> service, s
 
 /// The address that a listener of this rank should bind to ("ip:0"). `interface`
 /// (CCOLL_SOCKET_IFNAME) names or prefixes an interface; "^eth" excludes, "=eth0" is exact. If it
-/// is empty, the route to `towards` ("host:port") decides; if both are empty, loopback. A `family`,
-/// "ipv4" or "ipv6", restricts the choice. It may block: it asks the name service if `towards` is a
-/// name.
+/// is empty, the route to `towards` ("host:port") decides: loopback for loopback, and also if both
+/// are empty. A `family`, "ipv4" or "ipv6", restricts the choice. It may block: it asks the name
+/// service if `towards` is a name.
 Result<std::string> local_address(const std::string& interface, const std::string& towards,
                                   std::string_view family = {});
 

@@ -10,11 +10,11 @@
 ///       2: recv 0 + input[2] finish -> output[2], send 2 lend always
 ///       3: recv 0 lane 1 -> output[3] after lane 1 step 0
 ///
-/// A step has these parts: its sources (`recv RANK` from that rank's lane of the same number,
-/// unless another is given, and at most one list of local operands, joined by `+`); `->`; where it
-/// is stored; the ranks it is sent to. `input[2..4]` are blocks 2, 3 and 4, taken mod the number of
-/// blocks; `input[0] & input[2]` is a list, one after the other. `nothing` stands for no sources.
-/// Steps and lanes are numbered from 0. `#` begins a comment.
+/// A step has its sources, `->`, the place where the result is stored, and the ranks it is sent to.
+/// Sources are `recv RANK` (from that rank's lane of the same number, unless another is given) and
+/// at most one list of local operands, joined by `+`; `nothing` stands for none. `input[2..4]` are
+/// blocks 2, 3 and 4, mod the number of blocks; `input[0] & input[2]` is a list, one after the
+/// other. Steps and lanes are numbered from 0. `#` begins a comment.
 ///
 /// Names equal the enumerators'. parse(print(p)) == p for every program that parse accepts.
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Bytes and file descriptors over a connected Unix socket.
+/// Sends and receives bytes and file descriptors over a connected Unix socket.
 
 #include <array>
 #include <cstdint>

@@ -18,7 +18,7 @@
 ///   its push until its pop.
 /// - One pass covers separate and in-place buffers. A rank's aliasing changes only its own memory,
 ///   never a message, so each rank is checked both ways and every mixture follows.
-/// It does no I/O and uses no clock.
+/// It knows no transport, no clock and no bytes.
 
 #include <cstdint>
 #include <span>
@@ -100,9 +100,9 @@ struct VerifyCase {
   Choice choice;
 };
 
-/// The cases have counts 0, 1 and size - 1; several windows with an uneven end, enough to reuse two
-/// slots; the same over two copies of the lanes; and ragged blocks, some empty, if the kind has
-/// them. `blocks` is the number of parts that the algorithm's programs cut the buffer into.
+/// The cases have counts 0, 1 and size - 1. Some have several windows with an uneven end, enough to
+/// reuse two slots, also over two copies of the lanes. If the kind has ragged blocks, one case has
+/// them, some empty. `blocks` is the number of parts that the programs cut the buffer into.
 std::vector<VerifyCase> verify_cases(Kind kind, Algorithm algorithm, Rank size, Rank root,
                                      std::uint32_t blocks);
 

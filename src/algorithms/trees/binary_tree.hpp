@@ -3,8 +3,8 @@
 
 /// Binary trees over ranks by arithmetic alone: O(log n) per query, nothing stored.
 ///
-/// Write the ranks as a row; the odd ones are leaves, and a rank whose lowest set bit is b joins
-/// the two subtrees on either side of it, each up to b - 1 ranks wide:
+/// Write the ranks as a row. The odd ones are leaves. A rank whose lowest set bit is b joins the
+/// two subtrees on either side of it, each up to b - 1 ranks wide:
 ///
 ///     0 ───────────── 4
 ///                ┌────┴────┐
@@ -25,7 +25,7 @@ namespace ccoll {
 /// One rank's place in a tree.
 struct TreeNode {
   std::optional<Rank> parent;  ///< none at the root
-  std::vector<Rank> children;  ///< at most two, the first one's subtree no smaller
+  std::vector<Rank> children;  ///< at most two in a binary tree, the larger subtree first
 };
 
 /// Rank `rank` of the tree over 0 … size-1; its root is 0, which has one child at most.

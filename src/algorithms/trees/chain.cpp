@@ -35,7 +35,7 @@ Program ring_reduce(const Problem& problem, Rank rank) {
   if (ahead(rank, 1, n) != problem.root) {
     step.receives = {{ahead(rank, 1, n)}};
   } else {
-    step.lend = Lend::always;  // the end of the chain sends its own input, which nobody writes
+    step.lend = Lend::always;  // the end of the chain sends its own input, which no rank writes
   }
   if (rank == problem.root) {
     step.store = {output(0)};

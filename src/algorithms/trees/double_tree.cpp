@@ -7,10 +7,10 @@
 /// So all ranks send and receive about the same amount. Rooted operations put the root above two
 /// such trees of all other ranks, and so feed each with half of the buffer.
 ///
-/// Rounds: 2⌈log2 n⌉ for all_reduce, 1 + ⌈log2 (n-1)⌉ for the others. Bytes sent per rank: up to 2
-/// × size for all_reduce, size for the others. Any n and root. At most four peers per rank, except
-/// for rank 0 if n is odd. Source: P. Sanders, J. Speck, J. L. Träff, Parallel Computing 35 (2009);
-/// the trees are NCCL's (src/graph/trees.cc). Drawings: double_tree_all_reduce_7.txt,
+/// Rounds: 2⌈log2 n⌉ for all_reduce, 1 + ⌈log2 (n-1)⌉ for the others. Bytes sent per rank: up to
+/// 2 × size for all_reduce, size for the others. Any n and root. At most four peers per rank,
+/// except for rank 0 if n is odd. Source: P. Sanders, J. Speck, J. L. Träff, Parallel Computing 35
+/// (2009); the trees are NCCL's (src/graph/trees.cc). Drawings: double_tree_all_reduce_7.txt,
 /// double_tree_broadcast_7.txt, double_tree_reduce_7.txt
 
 #include <algorithm>

@@ -60,7 +60,7 @@ tl::unexpected<Failure> no_memory() {
   return fail(ErrorKind::exhausted, "TLS: {}", text_of(last_error()));
 }
 
-/// HKDF-SHA256 with a label, so that the key has no other use of the token.
+/// HKDF-SHA256 with a label, so that the key is separate from the token's other uses.
 Result<std::string> key_from(const std::string& token) {
   const Owned<EVP_KDF, EVP_KDF_free> kdf(EVP_KDF_fetch(nullptr, "HKDF", nullptr));
   const Owned<EVP_KDF_CTX, EVP_KDF_CTX_free> context(EVP_KDF_CTX_new(kdf.get()));

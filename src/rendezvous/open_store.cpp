@@ -67,10 +67,8 @@ template <typename Call>
 auto caught(Call&& call) -> Result<decltype(call())> {
   try {
     return call();
-  } catch (const Error& error) {
-    return fail(error.kind(), "{}", error.what());
-  } catch (const std::exception& error) {
-    return fail(ErrorKind::internal, "{}", error.what());
+  } catch (...) {
+    return tl::unexpected(failure_of(std::current_exception()));
   }
 }
 

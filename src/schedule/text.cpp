@@ -280,22 +280,24 @@ class Parser {
 
   bool after(Step& step) {
     After& after = step.after.emplace();
-    after_line_ = scan_.line();
+    after_lines_.push_back(scan_.line());
     return word("lane") && number(after.lane, "a lane's number") && word("step") &&
            number(after.step, "a step's number");
   }
 
   /// This runs when all lanes are known.
   bool check_afters(const Program& program) {
+    auto line = after_lines_.begin();
     for (const Lane& lane : program.lanes) {
       for (const Step& step : lane.steps) {
-        if (!step.after || (step.after->lane < program.lanes.size() &&
-                            step.after->step < program.lanes[step.after->lane].steps.size())) {
-          continue;
-        }
+        if (!step.after) continue;
+        const auto here = *line++;
+        const bool is_there = step.after->lane < program.lanes.size() &&
+                              step.after->step < program.lanes[step.after->lane].steps.size();
+        if (is_there) continue;
         failure_ = {ErrorKind::invalid_argument,
-                    fmt::format("line {}: rank {} has no lane {} step {} to come after",
-                                after_line_, program.rank, step.after->lane, step.after->step),
+                    fmt::format("line {}: rank {} has no lane {} step {} to come after", here,
+                                program.rank, step.after->lane, step.after->step),
                     {}};
         return false;
       }
@@ -307,7 +309,7 @@ class Parser {
   Failure failure_;
   const Program* program_ = nullptr;
   std::uint16_t lane_number_ = 0;
-  std::size_t after_line_ = 0;  ///< line of the last `after`
+  std::vector<std::size_t> after_lines_;  ///< lines of each `after`, in order
 };
 
 std::optional<tl::unexpected<Failure>> too_long(std::string_view text) {

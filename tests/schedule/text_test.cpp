@@ -130,6 +130,9 @@ TEST_CASE("schedule text: errors name line and reason", "[schedule][text]") {
         "line 3: expected a rank, found the end of the line");
   CHECK(error_of(head + "  0: input[0] -> send 2 after lane 1 step 0\n") ==
         "line 3: rank 1 has no lane 1 step 0 to come after");
+  CHECK(error_of(head + "  0: input[0] -> send 2 after lane 1 step 0\n"
+                        "  1: input[0] -> send 2 after lane 0 step 0\n") ==
+        "line 3: rank 1 has no lane 1 step 0 to come after");
   CHECK(error_of(head + "  0: input[0] \x1b[31m") ==
         "line 3: expected the end of the line, found '?'");
 }

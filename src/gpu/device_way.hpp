@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Ways of calls that devices make by themselves, with no data going through the host: a team
-/// (team.hpp), where all ranks are threads of one process, and a group (stream_group.hpp), where
-/// they are of several processes of a host: by the team's kernel, too, where each rank has a GPU of
-/// its own, else by stream steps. A rank has one of its communicator's, or none; all ranks the
-/// same.
+/// Ways of calls that devices make by themselves: no data goes through the host. All ranks of a
+/// team (team.hpp) are threads of one process. Those of a group (stream_group.hpp) are several
+/// processes of one host: they run the team's kernel if each rank has its own GPU, else stream
+/// steps. Each rank has at most one way of its communicator, and all ranks have the same.
 ///
-/// Without CUDA's headers; in a build without CUDA there is none to be had.
+/// Needs no CUDA headers. A build without CUDA has no such way.
 
 #include <cstdint>
 #include <memory>
@@ -26,46 +25,45 @@
 
 namespace ccoll::device {
 
-/// What a way has made of a schedule; goes with the last that has it.
+/// A schedule as a way has loaded it; freed with its last reference.
 struct DeviceProgram {
   virtual ~DeviceProgram() = default;
 };
 
-/// The same on all ranks.
+/// Every rank must pass the same.
 struct ProgramRequest {
   Problem problem;
   Choice choice;
-  Schedule schedule;  ///< verified; called for each rank
+  Schedule schedule;  ///< verified; called once for each rank
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
 };
 
-/// load() and passage() as Way says of the latter; abort() by any thread.
+/// load() and stream_op() have the thread rules of Way; any thread may call abort().
 class DeviceWay : public Way {
  public:
-  /// "team", as CCOLL_DEVICE_WAY has it.
+  /// For example "team": the name that CCOLL_DEVICE_WAY takes.
   virtual std::string_view name() const = 0;
-  /// May be called while streams are captured. `unsupported` where the way has not what it needs:
-  /// then it has not on any rank.
+  /// May be called during a capture. `unsupported` if the way lacks something that the program
+  /// needs, on all ranks alike.
   virtual Result<std::shared_ptr<const DeviceProgram>> load(const ProgramRequest& request) = 0;
-  /// Whether a call is in its stream only when all ranks have made it: see StreamOp::enter.
+  /// Whether a call enters its stream only when all ranks have made it: see StreamOp::enter.
   virtual bool is_entered_together() const = 0;
-  /// Lets all streams go on, on all ranks, with what is under way undone and undefined results;
-  /// `why` is the outcome of all of it, unless there is a cause already. For good. Does not wait.
+  /// Releases all streams on all ranks, for good: calls in flight stay incomplete, with undefined
+  /// results. `why` becomes the outcome of all, unless there is a cause already. Never blocks.
   virtual void abort(const Failure& why) = 0;
-  /// Whether abort() has ended it, on whichever rank.
+  /// Whether abort() has ended it, on any rank.
   virtual bool is_aborted() const = 0;
-  /// Why all of it has ended, on all ranks; nothing as long as it has not. Before any stream goes
-  /// on with a call undone it is there. Any thread may call.
+  /// Why all calls have ended, on all ranks; empty until they have. It is set before any stream
+  /// passes an incomplete call. Any thread may call.
   virtual std::optional<Failure> cause() const = 0;
-  /// Whether a graph of this rank is in the middle of a call for which it may wait for ever where
-  /// another rank is lost.
+  /// Whether a graph of this rank is inside a call and may wait for ever if another rank is lost.
   virtual bool has_graph_under_way() const = 0;
-  /// Of the device's memory.
+  /// Device memory, in bytes.
   virtual std::uint64_t held_bytes() const = 0;
 };
 
-/// A name of the GPU that is equal exactly for the same one, whichever process of the host asks.
+/// A name of the GPU: equal in all processes of the host exactly if the GPU is the same.
 Result<std::string> identity_of(int device);
 
 struct TeamWayOptions {
@@ -74,35 +72,34 @@ struct TeamWayOptions {
   std::uint32_t size = 1;
   /// By rank, where they have several GPUs; else empty.
   std::vector<int> devices = {};
-  /// Of each device, for slots and scratch of its ranks' programs.
+  /// Per device, for slots and scratch of its ranks' programs.
   std::uint64_t workspace_bytes = 32 << 20;
-  std::uint32_t most_blocks = 0;  ///< of a call; 0: as many as the device runs at once
+  std::uint32_t most_blocks = 0;  ///< per call; 0: as many as the device runs at once
   CopyUse copies = CopyUse::by_size;
-  std::shared_ptr<Staging> staging;  ///< of this rank's calls that the host makes
+  std::shared_ptr<Staging> staging;  ///< for this rank's calls that the host makes
 };
 
-/// Of all `size` ranks, each of which calls it; waits for none of them. What one cannot have none
-/// has: where it fails, it fails on all with the same failure. Its kernels are loaded then, and its
-/// memory is there.
+/// Each of the `size` ranks calls it; it waits for none of them. A failure is the same on all
+/// ranks: no rank has a team that another lacks. Loads the kernels and allocates the memory.
 Result<std::shared_ptr<DeviceWay>> join_team(const TeamWayOptions& options);
 
-/// Teams that no communicator has any more leave their blocks to others (block_budget.hpp), unless
-/// something of what they have launched may still run.
+/// Teams that no communicator uses leave their blocks to others (block_budget.hpp), unless work
+/// that they have launched may still run.
 void rest_idle_teams();
 
 struct GroupWayOptions {
   std::uint32_t rank = 0;
   std::uint32_t size = 1;
-  /// Of each rank's device, for slots and scratch of its programs; the same on all.
+  /// On each rank's device, for slots and scratch of its programs; the same on all ranks.
   std::uint64_t workspace_bytes = 32 << 20;
-  bool by_kernels = false;           ///< each rank has a GPU of its own; else by steps
-  CopyUse copies = CopyUse::never;   ///< of steps; `by_size` is never there
-  std::uint32_t most_blocks = 0;     ///< of a rank's kernel; 0: 32, of kernels 16
-  std::shared_ptr<Staging> staging;  ///< of this rank's calls that the host makes
+  bool by_kernels = false;           ///< each rank has its own GPU; else by stream steps
+  CopyUse copies = CopyUse::never;   ///< for steps; never `by_size`
+  std::uint32_t most_blocks = 0;     ///< of a rank's kernel; 0: 32 by steps, 16 by kernels
+  std::shared_ptr<Staging> staging;  ///< for this rank's calls that the host makes
 };
 
-/// By all ranks together: shares memory, and tries out what is shared. It may fail on some ranks
-/// only, who have to agree then.
+/// All ranks call it together: it shares memory, and tries out the shared memory. It may fail on
+/// some ranks only; the ranks have to agree afterwards.
 Result<std::shared_ptr<DeviceWay>> make_group(const GroupWayOptions& options, Exchange& exchange,
                                               Exchange::TimePoint deadline);
 

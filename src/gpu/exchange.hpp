@@ -26,8 +26,8 @@ class Exchange {
   using TimePoint = std::chrono::steady_clock::time_point;
 
   virtual ~Exchange() = default;
-  /// Every rank calls it as often as the others; waits for all of them. What each has given, by
-  /// rank: `bytes`, and up to two `files`, which stay the caller's; of the caller itself no files.
+  /// A collective call: waits for all ranks. Returns by rank what each gave: `bytes` and up to two
+  /// `files`, which stay the caller's. The caller's own entry has no files.
   virtual Result<std::vector<Parcel>> swap(std::string_view bytes, std::span<const int> files,
                                            TimePoint deadline) = 0;
 };
@@ -35,7 +35,7 @@ class Exchange {
 /// Over connected Unix sockets (streams), one to each other rank.
 class SocketExchange final : public Exchange {
  public:
-  /// `sockets`: by rank; the rank's own is none.
+  /// `sockets`: by rank; the rank's own entry is empty.
   SocketExchange(std::uint32_t rank, std::vector<FileDescriptor> sockets)
       : rank_(rank), sockets_(std::move(sockets)) {}
 

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The way of calls that the host makes: the stream copies what the call reads to memory of the
-/// host, tells, waits until it is let go on, copies what the call has written to the device, and
-/// tells again. Nobody waits for the device meanwhile. What the call is, this does not know.
+/// Calls that the host makes. The stream copies the call's inputs to host memory, notifies the
+/// host, waits for its release, copies the results to the device, and notifies the host again. No
+/// thread blocks on the device meanwhile. The kind of call does not matter here.
 ///
-/// A call of several parts has memory for two of them, which they take in turn: while the host
-/// makes one, the stream copies for those beside it. (Where the ring has no room for two, for one.)
+/// A call of several parts has memory for two of them, used in turn: while the host makes one part,
+/// the stream copies for its neighbours. (If the ring has no room for two, it has memory for one.)
 ///
-/// Memory of the host is a ring of a fixed size. A call that finds it full waits for room in its
-/// stream, not in its caller, until calls before it have passed; so only calls that come to their
-/// ends in the order in which their passages were made have a part in it. What may end after later
-/// ones, as messages do, has a block of other memory; what finds none there, is larger than the
-/// ring, or is captured and no message, has memory apart, which is kept for the next that needs
-/// some. A message of any length can do with less: then its stream copies it while it travels,
-/// piece by piece (pieces.hpp).
+/// Host memory is a ring of a fixed size. If the ring is full, a call waits for room in its stream,
+/// not in its caller, until earlier calls have passed. So the ring serves only calls that end in
+/// the order in which their operations were made. An operation that may end after later ones, such
+/// as a message, takes a block of other memory. Separate memory, kept for reuse, serves a call that
+/// finds no block there, exceeds the ring, or is captured and not a message. A message of any
+/// length can do with less: its stream then copies it while it travels, piece by piece
+/// (pieces.hpp).
 ///
-/// Without CUDA's headers; in a build without CUDA there is none to be had.
+/// Needs no CUDA headers. A build without CUDA has no staging.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,29 +34,29 @@ class Leases;
 class Staging : public Way {
  public:
   virtual int device() const = 0;
-  /// Of the host's memory, what it has now.
+  /// Host memory held at present, in bytes.
   virtual std::uint64_t held_bytes() const = 0;
-  /// Whether messages with so much for streams to copy would have a block.
+  /// Whether a block has room for messages whose streams copy `bytes` bytes.
   virtual bool has_block(std::uint64_t bytes) const = 0;
-  /// Whether that is better than to copy its messages as a whole.
+  /// Whether copying the messages in pieces is better than copying them whole.
   virtual bool suits_pieces(const StreamOpRequest& request) const = 0;
-  /// Takes the ring, if it is not there yet: else the first that needs some of it does.
+  /// Takes the ring if that has not happened yet; otherwise the first call that needs it does.
   virtual Status take_ring() = 0;
-  /// For other ways of the same communicator: what its calls have of streams, events and memory.
+  /// The streams, events and memory of calls, for other ways of the same communicator.
   virtual std::shared_ptr<Leases> leases() = 0;
 };
 
 struct StagingOptions {
   int device = 0;
   std::uint32_t ranks = 1;       ///< of the communicator
-  std::size_t bytes = 64 << 20;  ///< of the ring, of blocks and of pieces
-  /// Where memory comes from; it may throw.
+  std::size_t bytes = 64 << 20;  ///< of the ring, of the blocks and of the pieces
+  /// Allocates memory; may throw.
   std::function<Memory(std::size_t bytes)> allocate;
 };
 
-/// One that is new, or that nobody uses any more: CUDA gets memory back only when none of the
-/// process is in use. `unsupported` where there is no such device, in CUDA's words, or no CUDA in
-/// this build; `exhausted`.
+/// Makes a new one, or reuses an idle one: CUDA takes memory back only when nothing in the process
+/// uses CUDA. `unsupported`, with CUDA's message, if there is no such device or this build has no
+/// CUDA; `exhausted` if memory runs out.
 Result<std::shared_ptr<Staging>> make_staging(StagingOptions options);
 
 }  // namespace ccoll::device

@@ -7,9 +7,9 @@
 namespace ccoll::device {
 namespace {
 
-/// Of each team there may be two calls at a time.
+/// A team may have two calls in flight at a time.
 constexpr std::uint32_t kCallsOfTeam = 2;
-/// Where there is room for one more there is for a block of a step that copies messages.
+/// Room for one more block is enough for a block of a step that copies messages.
 constexpr std::uint32_t kForSteps = 1;
 
 }  // namespace
@@ -36,7 +36,7 @@ std::uint32_t BlockBudget::room_as_holder(const void* team, int device,
   if (others > all) return 0;
   const std::uint32_t room = (all - others + 1) / 2;
   if (own <= room) return room;
-  // What it has it keeps, but not beside blocks of which fewer run, so that there is less for all.
+  // The team keeps what it has, unless fewer of the new blocks run: they leave less room for all.
   return at_once < least ? 0 : own;
 }
 

@@ -1,40 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How many blocks of teams of several GPUs, and of groups by kernels (kernel_calls.cpp), a GPU has
-/// room for, over all communicators of the process. Knows no CUDA.
+/// Counts the blocks that a GPU has room for, over all communicators of the process: blocks of
+/// teams of several GPUs, and of groups by kernels (kernel_calls.cpp). Knows no CUDA.
 ///
-/// Such a team's call is a kernel on each of its GPUs, all of which wait for one another. Two calls
-/// that share GPUs might each have its blocks on one of them, wait for room on the other, and so
-/// stand for ever. Graphs run when nobody asks us, so no order of launches can prevent that: a
-/// program is loaded only where there is room for it beside all that other teams have loaded.
+/// Such a team's call is a kernel on each of its GPUs, and these kernels wait for one another. Two
+/// calls that share GPUs could each hold one GPU, wait for room on the other, and deadlock. No
+/// order of launches can prevent that, because graphs run without asking us. So a program is loaded
+/// only if there is room for it beside all that other teams have loaded.
 ///
-/// Why that is enough. A GPU has P multiprocessors, and of each program that is counted one of them
-/// runs at least k blocks at once. So such a block takes at most a k-th of all that a
-/// multiprocessor has, and where fewer than k are there is room for another one, whichever they
-/// are; and fewer than k are somewhere as long as there are fewer than P × k in all, which is seen
-/// to. So a counted kernel never waits for another one to end, only for kernels that wait for
-/// nobody: all parts of a call come to run, and then wait for nothing but each other.
+/// Why that is enough: a GPU has P multiprocessors, each of which runs at least k blocks at once of
+/// any counted program. So such a block takes at most a k-th of a multiprocessor, and one that runs
+/// fewer than k counted blocks has room for another. As long as a GPU has fewer than P × k of them,
+/// such a multiprocessor exists; the budget ensures that. So a counted kernel waits only for
+/// kernels that wait for nobody, never for another counted one to end. All parts of a call start,
+/// and then wait for nothing but each other.
 ///
-/// Of each team there counts the program that has most blocks, twice: calls of a team follow one
-/// another, but where a graph runs beside another call. Then each GPU has room for two of them,
-/// which find each other there and end all (TeamClaim). So that there is some for the next, a team
-/// has no more than half of what others have left.
+/// Each team counts its program with the most blocks, twice. Its calls follow one another, except
+/// that a graph may run beside another call. Each GPU then has room for both calls, which find each
+/// other there and end all (TeamClaim). A team gets at most half of what others have left, so that
+/// there is room for the next.
 ///
-/// The ranks of a group are of several processes, each of which knows what there is on its own GPU
-/// alone, and all have to refuse the same programs. So each rank reserves some blocks when its
-/// group is made, once, no more than a team could have then nor than it is told, and no program of
-/// the group has more than the rank that could reserve least. That is what counts of a group,
-/// twice, too.
+/// The ranks of a group are several processes. Each knows only the room on its own GPU, and all
+/// have to refuse the same programs. So each rank reserves blocks once, when its group is made: no
+/// more than a team could have then, nor than its options allow. No program of the group has more
+/// blocks than the smallest reservation, which counts for the group, twice, too.
 ///
-/// A message's step (CopySteps) is a kernel that waits for nobody, but that a team may wait for: it
-/// has blocks of one warp, no larger than any that is counted, and room for one of them is left.
+/// A message's step (CopySteps) is a kernel that waits for nobody, but a team may wait for it. Its
+/// blocks have one warp, no larger than any counted block, and room for one of them is left.
 ///
-/// What other processes have on a GPU is not counted. Without MPS they take turns there, and GPUs
-/// that we have kernels for put aside what is running when its turn is over: in its turn a process
-/// has all multiprocessors, with what is counted here and nothing else; so its calls take longer,
-/// as long as any takes turns, but none waits for ever. With MPS kernels of several processes are
-/// there at once, and may wait for each other's room, of which nobody knows.
+/// Other processes' blocks on a GPU are not counted. Without MPS, processes take turns, and the
+/// GPUs that we have kernels for preempt what runs when a turn ends. In its turn a process has all
+/// multiprocessors for the blocks counted here. So its calls take longer while others take turns,
+/// but none waits for ever. With MPS, kernels of several processes run at once and may wait for
+/// each other's room, which no process knows.
 
 #include <cstdint>
 #include <map>
@@ -48,31 +47,31 @@ namespace ccoll::device {
 /// Any thread may call.
 class BlockBudget {
  public:
-  /// Of a program on one GPU.
+  /// A program's blocks on one GPU.
   struct Need {
     int device = 0;
     std::uint32_t blocks = 0;
-    std::uint32_t at_once = 0;  ///< so many of them the GPU runs, if there is nothing else
+    std::uint32_t at_once = 0;  ///< how many of them the GPU runs if it runs nothing else
   };
 
   static BlockBudget& of_process();
 
-  /// How many blocks a program of `team` may have there, of which the GPU runs `at_once`.
+  /// How many blocks a program of `team` may have on the GPU, which runs `at_once` of them.
   std::uint32_t room(const void* team, int device, std::uint32_t at_once) const;
-  /// Counts a program of the team, on all GPUs or, where one of them has no room, on none: false.
+  /// Counts a program of the team on all GPUs. If one of them has no room: on none, and false.
   bool take(const void* team, std::span<const Need> needs);
-  /// Counts as many blocks as there is room for, at most those of `most`, whatever programs they
-  /// are of; returns how many.
+  /// Counts as many blocks as there is room for, at most those of `most`, whichever programs they
+  /// belong to; returns how many.
   std::uint32_t reserve(const void* team, const Need& most);
-  /// Counts no more blocks of the team than that, on any GPU.
+  /// Lowers the team's count to at most `blocks` on every GPU.
   void limit(const void* team, std::uint32_t blocks);
-  /// Counts nothing of the team any more: none of its kernels is to run, nor runs.
+  /// Counts the team's blocks no more: none of its kernels runs or will run.
   void give_back(const void* team);
 
  private:
   struct Taken {
-    std::uint32_t blocks = 0;            ///< the most of a program
-    std::uint32_t at_once = UINT32_MAX;  ///< the least of a program
+    std::uint32_t blocks = 0;            ///< the most of any program
+    std::uint32_t at_once = UINT32_MAX;  ///< the least of any program
   };
   std::uint32_t room_as_holder(const void* team, int device, std::uint32_t at_once) const;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Places in some memory that several have at a time.
+/// Places in memory that several users share.
 
 #include <algorithm>
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace ccoll::device {
 
-/// Blocks of some memory, which come back in any order. Who finds it full goes another way.
+/// Blocks of a memory, returned in any order. If it is full, the caller has to do without.
 class Blocks {
  public:
   explicit Blocks(std::uint64_t bytes) : bytes_(bytes) {}
 
-  /// Where so many bytes are free.
+  /// Where `bytes` bytes are free; empty if there is no such gap.
   std::optional<std::uint64_t> find(std::uint64_t bytes) const {
     std::uint64_t begin = 0;
     for (const Block& each : taken_) {
@@ -24,7 +24,7 @@ class Blocks {
     }
     return bytes_ - begin >= bytes ? std::optional(begin) : std::nullopt;
   }
-  /// What find() has found.
+  /// Takes a place that find() has returned.
   void take(std::uint64_t begin, std::uint64_t bytes) {
     taken_.insert(std::ranges::lower_bound(taken_, begin, {}, &Block::begin),
                   {begin, begin + bytes});

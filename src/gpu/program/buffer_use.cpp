@@ -33,7 +33,7 @@ class Using {
       if (part.buffer < program_.workspace) to[part.buffer % 2].add(part.offset, part.bytes);
     }
   }
-  /// In the windows of a stripe.
+  /// The parts' bytes in the windows of a stripe.
   std::uint64_t bytes_of(Range parts, std::uint32_t stripe) const {
     std::uint64_t bytes = 0;
     for (std::uint64_t window = stripe; window < program_.windows; window += program_.stripes) {

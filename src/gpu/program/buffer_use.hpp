@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a program does with the caller's buffers of one rank, of which others may be let read some
-/// where it lies. Pure; knows no CUDA.
+/// How a program uses the caller's buffers of one rank, from which others may be allowed to read in
+/// place. Pure; knows no CUDA.
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace ccoll::device {
 
-/// Bytes of a buffer, from its beginning.
+/// A range of a buffer, counted from its beginning.
 struct Extent {
   std::uint64_t begin = UINT64_MAX;
   std::uint64_t end = 0;
@@ -26,17 +26,17 @@ struct Extent {
   bool is_empty() const { return begin >= end; }
 };
 
-/// Arrays are of the caller's input and output, in this order.
+/// Arrays are for the caller's input and output, in this order.
 struct BufferUse {
-  std::array<Extent, 2> used;      ///< what the rank reads and writes
-  std::array<Extent, 2> lendable;  ///< what others read if it is lent
-  /// What the rank sends in a call, to each receiver.
+  std::array<Extent, 2> used;      ///< all that the rank reads and writes
+  std::array<Extent, 2> lendable;  ///< all that others read if it is lent
+  /// A step's sends in a call, to one receiver.
   struct Sent {
-    std::size_t buffer = 0;    ///< of which it is if that is lent; 2: of none
-    bool if_separate = false;  ///< only if they are apart
+    std::size_t buffer = 0;    ///< the buffer that holds it if lent; 2: none does
+    bool if_separate = false;  ///< only if input and output are apart
     std::uint64_t bytes = 0;
   };
-  /// But for what all ranks see in workspaces, and what goes by words.
+  /// Without what all ranks see in workspaces, and what goes by words.
   std::vector<Sent> sent;
 };
 

@@ -6,14 +6,14 @@
 namespace ccoll::device {
 namespace {
 
-/// What copies have to move on average. An estimate: what a GPU's memory moves in the microseconds
-/// that a copy takes before its first byte. (Links between GPUs move less meanwhile.)
+/// The least average size of copies. An estimate: a GPU's memory moves as much in the microseconds
+/// that a copy takes before its first byte. (Links between GPUs move less in that time.)
 constexpr std::uint64_t kBytesPerCopy = 4 << 20;
 
 std::uint32_t input_of(Rank rank) { return 2 * rank; }
 std::uint32_t output_of(Rank rank) { return 2 * rank + 1; }
 
-/// By GPU, the ranks that have it.
+/// By GPU: its ranks.
 using RanksOf = std::vector<std::vector<Rank>>;
 
 RanksOf ranks_by_device(Rank size, std::span<const std::uint32_t> devices) {
@@ -26,7 +26,7 @@ RanksOf ranks_by_device(Rank size, std::span<const std::uint32_t> devices) {
   return ranks_of;
 }
 
-/// `add(sent, senders, receivers)` adds what ranks of one GPU have for those of another.
+/// `add(sent, senders, receivers)` adds the copies from ranks of one GPU to those of another.
 template <typename Add>
 std::vector<TeamCopies> sent_in_turn(const RanksOf& ranks_of, const Add& add) {
   std::vector<TeamCopies> copies(ranks_of.size());
@@ -39,9 +39,9 @@ std::vector<TeamCopies> sent_in_turn(const RanksOf& ranks_of, const Add& add) {
   return copies;
 }
 
-/// Each block to the output of one rank of each GPU, and that to those of the others there: of n
-/// ranks on one GPU 2n - 1 copies where there are n² from inputs alone, of as many bytes; of n
-/// ranks on as many GPUs n² copies. Into each GPU comes each block of others once.
+/// Copies each block to the output of one rank of each GPU, and that output to the other ranks'
+/// there. With n ranks on one GPU these are 2n - 1 copies instead of n² from inputs alone, of as
+/// many bytes; with n ranks on n GPUs n². Each block enters each other GPU once.
 std::vector<TeamCopies> all_gather_of(const Problem& problem, std::uint64_t width,
                                       const RanksOf& ranks_of) {
   const Rank size = problem.size;

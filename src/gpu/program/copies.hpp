@@ -15,7 +15,7 @@
 
 namespace ccoll::device {
 
-/// Which calls of a team are copies, of those that can be.
+/// Which of a team's calls are made by copies, if they can be.
 enum class CopyUse : std::uint8_t { by_size, never, always };
 
 /// From one of a launch's buffers (TeamLaunch) to another.
@@ -27,18 +27,18 @@ struct TeamCopy {
   std::uint64_t bytes = 0;
 };
 
-/// What one of a team's GPUs makes of a call, one after another. It copies what lies with it: what
-/// crosses to others is written there, as by kernels (TeamChannel).
+/// The copies that one of a team's GPUs makes in a call, one after another. A GPU copies from its
+/// own memory and writes to others, as kernels do (TeamChannel).
 struct TeamCopies {
-  /// Of its ranks' inputs: to the next GPU, then to the one behind that, and last to itself, so
-  /// that GPUs which keep pace never send to the same one.
+  /// Copies of its ranks' inputs: to the next GPU, then to the one behind that, and last to itself.
+  /// So GPUs that keep pace never send to the same one.
   std::vector<TeamCopy> sent;
-  /// From one of its ranks' outputs to the others', when all GPUs have sent.
+  /// Copies from one of its ranks' outputs to the others', made when all GPUs have sent.
   std::vector<TeamCopy> spread;
 };
 
-/// What a whole problem is as copies, by the GPUs' numbers; none where it is more than that, or
-/// there are no bytes. `devices`: by rank, the number of its GPU; empty: all have one.
+/// A whole problem as copies, by the GPUs' numbers; empty if it is more than that, or has no bytes.
+/// `devices`: by rank, the number of its GPU; empty: all have one.
 std::vector<TeamCopies> copies_of(const Problem& problem, DataType type,
                                   std::span<const std::uint32_t> devices = {});
 
@@ -50,7 +50,7 @@ struct PlacedCopy {
   friend bool operator==(const PlacedCopy&, const PlacedCopy&) = default;
 };
 
-/// As TeamCopies has them.
+/// The same lists as in TeamCopies.
 struct PlacedCopies {
   std::vector<PlacedCopy> sent;
   std::vector<PlacedCopy> spread;
@@ -58,12 +58,12 @@ struct PlacedCopies {
   bool are_none() const { return sent.empty() && spread.empty(); }
 };
 
-/// The same where the buffers lie, without what is in its place already, and those that follow one
-/// another on both sides as one. `bytes_from`: how many bytes from there on one copy may have.
+/// The copies with addresses. Omits data that is in place already; joins neighbours that are
+/// contiguous on both sides. `bytes_from`: the most bytes that a copy from an address may have.
 PlacedCopies place(const TeamCopies& copies, std::byte* const* buffers,
                    const std::function<std::uint64_t(const void*)>& bytes_from);
 
-/// Whether a call is to be made by them: where it is `by_size`, if they are large enough.
+/// Whether copies are to make the call; for `by_size`: whether they are large enough.
 bool are_wanted(CopyUse use, std::span<const TeamCopies> copies);
 
 }  // namespace ccoll::device

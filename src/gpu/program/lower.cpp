@@ -48,7 +48,7 @@ class Lowering {
  private:
   static constexpr std::uint64_t kNoLimit = UINT64_MAX;
 
-  /// A step at one end of a link: its number, and its end's.
+  /// A step's use of a link: the step's number, and that of its end.
   struct Use {
     std::uint32_t step;
     std::uint32_t end;
@@ -177,7 +177,7 @@ class Lowering {
     return part;
   }
 
-  /// `uses`: of each link, which steps push to it, or pop from it.
+  /// `uses`: by link, the steps that push to it, or pop from it.
   Range add_ends(std::uint32_t step, std::span<const std::uint32_t> links,
                  std::vector<std::vector<Use>>& uses) {
     Range range{size32(out_.ends), 0};
@@ -201,8 +201,8 @@ class Lowering {
     return rank < request_.in_place.size() && request_.in_place[rank];
   }
 
-  /// A window's k-th slice on a link is taken by the k-th step that pops from it: so it is known
-  /// beforehand where a lent one lies.
+  /// The k-th step that pops from a link takes the k-th slice of a window. So the place of a lent
+  /// slice is known beforehand.
   Status pair_slices() {
     for (std::uint32_t link = 0; link < schedule_.links.size(); ++link) {
       const std::vector<Use>&pushes = pushes_[link], &pops = pops_[link];
@@ -248,7 +248,7 @@ class Lowering {
     });
   }
 
-  /// Of what the step's result is laid out as, no more than `most` of each part.
+  /// The bytes of the step's result, with at most `most` of each part.
   std::uint64_t bytes_of(const TeamStep& step, std::uint64_t most) const {
     const Range layout = step.local.begin != step.local.end ? step.local : step.store;
     std::uint64_t bytes = 0;
@@ -298,10 +298,10 @@ class Lowering {
   const std::uint64_t elem_bytes_;
   LoweredTeam out_;
   std::vector<Problem> views_;           ///< by rank
-  std::vector<std::uint64_t> used_{0};   ///< by device: of its workspace
+  std::vector<std::uint64_t> used_{0};   ///< by device: bytes of its workspace
   std::vector<std::uint64_t> scratch_;   ///< by lane: where its scratch begins in the workspace
   std::vector<std::uint32_t> block_of_;  ///< by lane
-  std::vector<std::uint32_t> ends_;      ///< of the present block: its links
+  std::vector<std::uint32_t> ends_;      ///< links of the present block
   std::vector<Lend> lends_;              ///< by step
   std::vector<std::vector<Use>> pushes_, pops_;  ///< by link
 };
@@ -324,7 +324,7 @@ std::vector<TeamBlock> LoweredTeam::blocks_of(std::uint32_t device) const {
     if (block.device == device) own.push_back(block);
   if (!own.empty() || blocks.empty()) return own;
   TeamBlock idle;
-  idle.stripe = kNone;  // in which there is no window
+  idle.stripe = kNone;  // a stripe that has no window
   idle.number = static_cast<std::uint32_t>(blocks.size()) + device;
   idle.device = device;
   return {idle};
@@ -364,7 +364,7 @@ Result<LoweredTeam> lower(const LowerRequest& request) {
     return fail(ErrorKind::invalid_argument, "{} is not defined on {}", to_string(op),
                 to_string(type));
   }
-  // Windows are counted in the kernel: to the schedule's form each block is one slice.
+  // The kernel counts windows: in the resolved schedule each block is one slice.
   const Choice whole{choice.algorithm, choice.lanes, UINT64_MAX};
   detail::Findings findings(1);
   if (choice.slice_elems == 0) findings.add(FindingKind::malformed, "slices of 0 elements");

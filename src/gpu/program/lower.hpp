@@ -17,7 +17,7 @@
 
 namespace ccoll::device {
 
-/// What every link of a schedule is proven to do with: the verifier's `slots_needed`.
+/// Slots that suffice on every link of a schedule, as the verifier proves: its `slots_needed`.
 inline constexpr std::uint32_t kTeamSlots = 4;
 
 struct LowerRequest {
@@ -33,8 +33,7 @@ struct LowerRequest {
   bool lends = true;
   /// By rank, the number of its device in the team, from 0 on; empty: all have one.
   std::vector<std::uint32_t> devices = {};
-  /// The most that all of a call's slices of a channel have together where words carry them; 0: no
-  /// words.
+  /// The most bytes for which words carry all of a call's slices of a channel; 0: no words.
   std::uint64_t tiny_bytes = kTinyBytes;
 };
 
@@ -45,23 +44,23 @@ struct LoweredTeam {
   std::vector<TeamEnd> ends;
   std::vector<TeamPart> parts;
   std::vector<TeamChannel> channels;
-  std::vector<TeamCopies> copies;  ///< the same, where it is no more than copies; by device
+  std::vector<TeamCopies> copies;  ///< the same call, if it is no more than copies; by device
   TeamProgram program;             ///< its lists' pointers are null
   bool in_place = false;           ///< lowered for all ranks in place: right whichever of them are
-  /// Of slots and scratch, which hold nothing from one call to the next: programs may share it.
-  /// Each device has some, of which none needs more.
+  /// For slots and scratch, which hold nothing between calls, so that programs may share it. No
+  /// device needs more.
   std::uint64_t workspace_bytes = 0;
 
-  /// The program with the lists where they are here, as long as this lives.
+  /// The program with its lists here; valid as long as this lives.
   TeamProgram on_host() const;
-  /// What is for one of the devices. Where that is nothing, though others have something to do, one
-  /// block that takes its ticket and ends: all devices count all calls.
+  /// The blocks for one device. If it has none, though others do, one block that takes its ticket
+  /// and ends: all devices count all calls.
   std::vector<TeamBlock> blocks_of(std::uint32_t device) const;
-  /// Whether a block reads buffers of a rank of another device where they lie.
+  /// Whether a block reads in place the buffers of a rank on another device.
   bool reads_across() const;
 };
 
-/// Where each slice's memory begins in the workspace, which itself must.
+/// Alignment of each slice's memory in the workspace, and of the workspace itself.
 inline constexpr std::uint64_t kTeamAlignment = 128;
 
 Result<LoweredTeam> lower(const LowerRequest& request);

@@ -8,7 +8,7 @@
 namespace ccoll::device {
 namespace {
 
-/// What a channel is between, and how far it has come in the order of all steps.
+/// A channel's ends, and how far it has come in the order of all steps.
 struct Channel {
   std::uint32_t from = kNone;
   std::uint32_t to = kNone;
@@ -24,7 +24,7 @@ struct SourceRange {
   StepSource source;
   std::uint64_t bytes = 0;
 };
-/// Of which the front is to be used next.
+/// The front is used next.
 using SourceRanges = std::vector<SourceRange>;
 
 class Ordering {
@@ -105,7 +105,7 @@ class Ordering {
     return {};
   }
 
-  /// Each rank's shared memory: the slots that it sends by, then its scratch.
+  /// Lays out each rank's shared memory: the slots that it sends by, then its scratch.
   void lay_out() {
     std::vector<std::uint64_t> used(out_.size);
     for (std::size_t i = 0; i < channels_.size(); ++i) {
@@ -139,7 +139,7 @@ class Ordering {
     }
   }
 
-  /// Round after round each block does one step, if it can.
+  /// In each round each block does one step, if it can.
   Status order() {
     std::vector<Cursor> cursors(team_.blocks.size());
     std::size_t left = 0;
@@ -229,14 +229,14 @@ class Ordering {
         {channel.from, channel.to, channel.link, popped, static_cast<std::uint32_t>(value)});
   }
 
-  /// Only counts that the sender waits for are told.
+  /// Reports only the counts that the sender waits for.
   void add_pop(const Channel& channel, std::uint64_t count) {
     const bool is_last = count == channel.total;
     if (is_last) add_word(channel, false, 0);
     if (is_last || count + program_.slots <= channel.total) add_word(channel, true, count);
   }
 
-  /// The end of the call: whatever this rank has sent is read.
+  /// Ends the call: waits until all that this rank has sent is read.
   void close() {
     RankStep last;
     last.waits.begin = size32(out_.words);
@@ -254,8 +254,8 @@ class Ordering {
     }
   }
 
-  /// Sources in order of rank into the store, or else the first send's slot; then what was made
-  /// into the other slots.
+  /// Combines the sources, in order of rank, into the store or else the first send's slot. Then
+  /// copies the result into the other slots.
   void add_folds(const TeamStep& step, std::uint64_t window) {
     std::vector<SourceRanges> sources;
     for (std::uint32_t i = step.receives.begin; i < step.receives.end; ++i) {
@@ -267,13 +267,13 @@ class Ordering {
     }
     const bool stores = step.store.begin != step.store.end;
     const SourceRanges stored = pieces_of(step.store, window, out_.rank);
-    // A slot has no end of its own.
+    // A slot has no length of its own.
     const std::uint64_t bytes =
         bytes_of(stores ? stored : sources.at(has_local ? step.own_place : 0));
     StepFold like;
     like.divisor = step.divisor;
     if (stores) fold(sources, stored, bytes, like);
-    // One step's slices are lent all alike.
+    // All slices of one step are lent alike.
     if (step.sends.begin == step.sends.end || is_in_scratch(step.sends.begin)) return;
     like.is_to_slot = true;
     like.lent = buffer_of(step.sends.begin);
@@ -287,7 +287,7 @@ class Ordering {
     }
   }
 
-  /// A fold such as `made` for each stretch for which all stand in one piece.
+  /// Adds a fold like `made` for each stretch that is contiguous in all of the ranges.
   void fold(std::vector<SourceRanges> sources, SourceRanges to, std::uint64_t bytes,
             StepFold made) {
     while (bytes != 0) {
@@ -315,13 +315,13 @@ class Ordering {
     if (front.bytes == 0) pieces.erase(pieces.begin());
   }
 
-  /// Of a send or a receive: the memory of the caller of which the slice may be lent.
+  /// The caller's buffer from which the slice of a send or a receive may be lent.
   StepBuffer buffer_of(std::uint32_t end) const {
     const TeamLoan& loan = team_.ends[end].loan;
     if (!loan.is_any() || loan.buffer == program_.workspace) return {};
     return {loan.buffer % 2 == 0 ? StepPlace::In::input : StepPlace::In::output, loan.if_separate};
   }
-  /// Of such: whether the slice is lent, since all ranks see it.
+  /// Whether the slice of a send or a receive is lent from scratch, which all ranks see.
   bool is_in_scratch(std::uint32_t end) const {
     const TeamLoan& loan = team_.ends[end].loan;
     return loan.is_any() && !loan.if_separate && loan.buffer == program_.workspace;

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// One rank's part of a team's program as a stream can run it: one row of steps, each of which
-/// waits for words, combines by kernels that never wait, and writes words. Pure; knows no CUDA.
+/// One rank's part of a team's program as a stream can run it: a row of steps. Each step waits for
+/// words, combines by kernels that never wait, and writes words. Pure; knows no CUDA.
 ///
-/// All ranks derive one order of all steps of all ranks in which each comes after whatever it waits
-/// for; each runs its own steps in that order. So one stream per rank is enough: the first step of
-/// all that is not done yet can always go on.
+/// All ranks derive the same order of all ranks' steps, in which each step comes after all that it
+/// waits for. Each rank runs its own steps in that order. So one stream per rank is enough: the
+/// first step in the order that is not done can always run.
 ///
 /// A channel has two words: pushed counts the slices that its sender has written, popped those that
-/// its receiver has read. Both begin and end a call as 0, so that the values waited for are
-/// constants of the program: who pops the last slice resets pushed before it says so, and the
-/// sender's call ends with waiting for that and resetting popped.
+/// its receiver has read. Both are 0 at the beginning and the end of a call, so the values waited
+/// for are constants of the program. The receiver resets pushed before it reports the last slice as
+/// popped. The sender's call ends by waiting for that report and resetting popped.
 ///
-/// What the schedule lends of a rank's scratch is read there; what it lends of the caller's buffers
-/// is read there if the rank can lend these, which it alone knows and only when it is called: steps
-/// say both, the slot and the place (lending.hpp). All else is the same, so that it makes no
-/// difference to the order.
+/// A slice that the schedule lends from a rank's scratch is read there. A slice lent from a
+/// caller's buffer is read there if the rank can lend the buffer, which only that rank knows, and
+/// only when it is called. So steps name both the slot and the place (lending.hpp). The rest is the
+/// same either way, and so is the order.
 
 #include <cstdint>
 #include <vector>
@@ -26,7 +26,7 @@
 
 namespace ccoll::device {
 
-/// Where bytes lie.
+/// The place of some bytes.
 struct StepPlace {
   enum class In : std::uint8_t {
     input,   ///< of the rank's own call
@@ -38,27 +38,27 @@ struct StepPlace {
   std::uint64_t offset = 0;
 };
 
-/// A caller's buffer of which slices may be lent.
+/// A caller's buffer whose slices may be lent.
 struct StepBuffer {
   StepPlace::In in = StepPlace::In::shared;  ///< `shared`: there is none
   bool if_separate = false;                  ///< not where input and output share memory
   bool is_any() const { return in != StepPlace::In::shared; }
 };
 
-/// Where a source lies.
+/// The place of a source.
 struct StepSource {
   StepPlace place;
-  StepBuffer lent;  ///< of the slot's owner; if that lends it, `place` is not read, but …
-  std::uint64_t lent_offset = 0;  ///< … this place of it
+  StepBuffer lent;  ///< the slot owner's buffer; if it is lent, not `place` is read, but …
+  std::uint64_t lent_offset = 0;  ///< … this place in it
 };
 
-/// A word of a channel, by what all programs of the same ranks call it.
+/// A word of a channel, named alike by all programs of the same ranks.
 struct StepWord {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
-  std::uint32_t link = 0;  ///< which of the channels from the one to the other
+  std::uint32_t link = 0;  ///< which of the channels from `from` to `to`
   bool popped = false;
-  std::uint32_t value = 0;  ///< to be reached, or written
+  std::uint32_t value = 0;  ///< the value to wait for, or to write
 };
 
 /// Several sources combined into one stretch of memory.
@@ -68,7 +68,7 @@ struct StepFold {
   std::uint64_t bytes = 0;
   std::uint32_t divisor = 1;
   bool is_to_slot = false;
-  StepBuffer lent;  ///< of this rank; if that lends it, the fold is left out
+  StepBuffer lent;  ///< this rank's buffer; if it is lent, the fold is left out
 };
 
 struct RankStep {
@@ -85,22 +85,22 @@ struct RankSteps {
   std::uint32_t size = 0;
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
-  /// In order; the last only waits for what this rank has sent, and resets words.
+  /// In order. The last one only waits until all that this rank has sent is read, and resets words.
   std::vector<RankStep> steps;
   std::vector<StepWord> words;
   std::vector<StepFold> folds;
   std::vector<StepSource> sources;
-  /// What each rank's shared memory must hold at least, the same for all.
+  /// The least size of each rank's shared memory, the same for all.
   std::uint64_t shared_bytes = 0;
-  /// Channels from one rank to another, the most there are of any two.
+  /// The most channels from any one rank to any other.
   std::uint32_t links = 0;
 };
 
-/// Counts in words stay below it, so that a word which holds it lets everything go on.
+/// Counts in words stay below it, so a word that holds it releases every wait.
 inline constexpr std::uint32_t kReleased = 1U << 30;
 
-/// Of a program that was lowered without lending and words; `internal` where its steps wait for
-/// each other in a circle, which the verifier refuses.
+/// `team` must be lowered without lending and words. `internal` if its steps wait for each other in
+/// a circle, which the verifier refuses.
 Result<RankSteps> steps_of(const LoweredTeam& team, std::uint32_t rank);
 
 }  // namespace ccoll::device

@@ -40,7 +40,7 @@ class TinyLowering {
     return std::span(team_.steps).subspan(block.steps.begin, block.steps.size());
   }
 
-  /// Of a slice that the step makes.
+  /// The bytes of a slice that the step makes.
   std::uint64_t bytes_of(const TeamStep& step, const TeamBlock& block) const {
     const Range layout = step.has_store() ? step.store : step.local;
     std::uint64_t bytes = 0;
@@ -50,7 +50,7 @@ class TinyLowering {
     return bytes;
   }
 
-  /// Gives each slice words of its own; false where there are not as many, or it is too large.
+  /// Gives each slice its own words; false if there are too few, or a slice is too large.
   bool are_few() {
     std::vector<std::uint64_t> bytes(team_.channels.size());
     std::array<std::uint64_t, kMostTeamDevices> used = {};
@@ -84,8 +84,8 @@ class TinyLowering {
     return true;
   }
 
-  /// Whether lanes of a rank have no memory in common that one writes, but where one comes after
-  /// the other: messages, which may order them too, do not do so as words.
+  /// Whether flags order all lanes of a rank that share memory which one of them writes. Messages
+  /// can order lanes, too, but not as words.
   bool are_lanes_ordered() const {
     for (const TeamBlock& one : team_.blocks) {
       for (const TeamBlock& other : team_.blocks) {
@@ -108,7 +108,7 @@ class TinyLowering {
     return true;
   }
 
-  /// Whether a step waits for a flag that is written behind the other one.
+  /// Whether a step waits for a flag that is written after the other step.
   bool comes_after(const TeamBlock& block, std::uint32_t step, const TeamBlock& other,
                    std::uint32_t other_step) const {
     return std::ranges::any_of(steps_of(block).first(step + 1), [&](const TeamStep& each) {
@@ -139,9 +139,9 @@ class TinyLowering {
     return false;
   }
 
-  /// What a block reads or writes of a part. In place input and output are one buffer, in which
-  /// what holds a rank's own block only lies where that block does: so what overlaps where they are
-  /// apart does in place, too.
+  /// The memory of a part that a block reads or writes. In place, input and output are one buffer,
+  /// and one that holds only the rank's own block begins at that block's offset. So stretches that
+  /// overlap in separate buffers overlap in place, too.
   Stretch stretch(const TeamPart& part, const TeamBlock& block) const {
     const std::uint64_t moved = part.moves ? block.stripe * team_.program.slice_bytes : 0;
     Stretch at{part.buffer, part.offset + moved, 0};
@@ -155,8 +155,8 @@ class TinyLowering {
     return at;
   }
 
-  /// Makes a block of those that run one after the other anyhow, because the first step of one
-  /// comes after the last of the other, so that no flag passes between them.
+  /// Joins blocks that run one after the other anyhow, because the first step of one comes after
+  /// the last step of the other. So no flag passes between them.
   void join_lanes() {
     const std::vector<TeamBlock> blocks = std::move(team_.blocks);
     const std::vector<TeamStep> steps = std::move(team_.steps);
@@ -189,7 +189,7 @@ class TinyLowering {
     }
   }
 
-  /// Of each block the one that is to run behind it, or none.
+  /// For each block, the one that is to run behind it, or kNone.
   static std::vector<std::uint32_t> followers(const std::vector<TeamBlock>& blocks,
                                               const std::vector<TeamStep>& steps) {
     std::vector<std::uint32_t> next(blocks.size(), kNone);

@@ -10,7 +10,7 @@
 namespace ccoll::device {
 namespace {
 
-/// Of all ranks.
+/// Whether the buffers of all ranks are device memory.
 bool are_on_device(const TeamLaunch& launch) {
   return std::all_of(launch.buffers, launch.buffers + launch.program.workspace,
                      [](const std::byte* buffer) { return device_of(buffer).has_value(); });

@@ -6,7 +6,7 @@
 namespace ccoll::device {
 namespace {
 
-/// One copy that a stream is to make by the host.
+/// One copy that the host makes for a stream.
 struct Copy {
   std::shared_ptr<DeviceStreamOp> stream_op;
   void (*run)(DeviceStreamOp& stream_op) noexcept;
@@ -43,7 +43,7 @@ DeviceStreamOp::DeviceStreamOp(std::shared_ptr<Leases> leases, const StreamOpReq
 
 DeviceStreamOp::~DeviceStreamOp() {
   if (lease_.words == nullptr) return;
-  // Nothing of CUDA is asked here: this may be one of its threads.
+  // This may be one of CUDA's threads, so nothing here calls CUDA.
   const bool is_over = marks_.is_captured || marks_.passed.load(std::memory_order_acquire);
   is_over ? leases_->give_back(std::move(lease_)) : leases_->give_back_later(std::move(lease_));
 }
@@ -64,7 +64,7 @@ bool DeviceStreamOp::reached() const {
   if (early_.load(std::memory_order_acquire) || marks_.reached.load(std::memory_order_acquire))
     return true;
   if (marks_.is_captured || !is_begun_.load(std::memory_order_acquire)) return false;
-  // An error is trouble()'s.
+  // trouble() reports errors.
   const bool has_come = has_happened(lease_.begin, device()).value_or(false);
   if (has_come) marks_.reached.store(true, std::memory_order_release);
   return has_come;
@@ -97,7 +97,7 @@ Status DeviceStreamOp::put_before() {
   }
   CCOLL_TRY(leases_->wait_for_room(lease_, stream()));
   if (copied_input_.bytes > 0 && !has_host_input_) CCOLL_TRY(put_input_copy());
-  // It also holds the memory until there is room in it.
+  // The copy also holds the memory until there is room in it.
   const bool holds = !is_captured() && is_in_pinned_memory();
   const bool reads = !placement_.reads().empty() || (copied_input_.bytes > 0 && has_host_input_);
   return holds || reads ? put_copy(&copy_in) : Status();
@@ -126,21 +126,21 @@ Status DeviceStreamOp::put_end() {
 }
 
 void DeviceStreamOp::put_off() {
-  // Of a captured one the graph has it all; one that is asked about again is off already.
+  // A graph has all of a captured call. A call that was put off before stays so.
   if (is_captured()) marks_.passed.store(true, std::memory_order_release);
   if (is_captured() || is_off_.exchange(true, std::memory_order_acq_rel)) return;
   const CurrentDevice current(device());
   auto put = current.status();
   if (put) put = put_end();
-  // What the stream has of it may still use the buffers.
+  // The stream's part of the call may still use the buffers.
   if (!put) keep_for_ever(shared_from_this());
-  // Where nothing is copied any more, nobody else's part of the ring is touched.
+  // No copy follows, so nobody else's part of the ring is touched.
   std::atomic_ref(lease_.words->room).store(1, std::memory_order_release);
 }
 
 Status DeviceStreamOp::put_copy(CopyOfHost run) {
   if (is_captured()) {
-    // The graph holds this as long as it may run.
+    // The graph holds this operation as long as it may run.
     auto& copies = run == &copy_in ? captured_in_ : captured_out_;
     copies = {this, run};
     return put_function(

@@ -9,11 +9,11 @@
 namespace ccoll::device {
 namespace {
 
-/// So long a launch that is under way is waited for when all is over.
+/// How long a launch that is under way is waited for when all is over.
 constexpr std::chrono::seconds kForLaunch{5};
 
-/// A launch is of one program, and of one graph or none. False where each rank's stream is captured
-/// in some graph, but not all in one.
+/// A launch is of one program, and of one graph or none. False if each rank's stream is captured in
+/// some graph, but not all in one.
 Result<bool> fit(std::span<const TeamCall> calls) {
   for (const TeamCall& call : calls) {
     if (call.program != calls[0].program) {
@@ -70,7 +70,7 @@ Status TeamMeeting::take_seat(const TeamCall& call) {
   return {};
 }
 
-/// Without the lock: a launch may wait for room in the device's queue, and others' deadlines pass.
+/// Runs without the lock: a launch may wait for room in the device's queue while deadlines pass.
 Status TeamMeeting::launch(std::uint32_t last) {
   std::vector<TeamCall> calls;
   for (const Seat& seat : seats_) calls.push_back(seat.call);
@@ -109,7 +109,7 @@ Result<Entry> TeamMeeting::enter(std::uint32_t rank, TimePoint until) {
   if (seat.at < At::launched) return tl::unexpected(*broken_);
   const bool is_apart = seat.at == At::apart;
   lock.unlock();
-  // Until it is away nobody launches anew, so this is the launch that it was there for.
+  // Nobody launches anew until this rank is away, so this is the launch that it arrived for.
   if (!is_apart) {
     if (auto left = device_.leave(seat.call); !left) return break_with(std::move(left.error()));
   }
@@ -138,7 +138,7 @@ Status TeamMeeting::leave(std::uint32_t rank, TimePoint deadline) {
   }
 }
 
-/// Why rank `rank` waits in vain; holds mu_.
+/// Why rank `rank` waits in vain; the caller holds mu_.
 Failure TeamMeeting::late(std::uint32_t rank) const {
   std::vector<std::uint32_t> missing;
   for (std::uint32_t other = 0; other < seats_.size(); ++other) {
@@ -166,7 +166,7 @@ tl::unexpected<Failure> TeamMeeting::break_with(Failure why, bool ends_kernels) 
     const std::lock_guard lock(mu_);
     if (!broken_) broken_ = std::move(why);
     why = *broken_;
-    // Who hears of it may let a stream go on to a kernel, which is to find that it has ended.
+    // A caller that hears of it may let a stream go on to a kernel, which must find that all ended.
     if (ends_kernels && !has_ended_) device_.abort();
     has_ended_ |= ends_kernels;
   }

@@ -14,10 +14,10 @@
 namespace ccoll::device {
 namespace {
 
-/// What a kernel has without asking for more.
+/// The shared memory that a kernel has without asking for more.
 constexpr std::size_t kMostSharedBytes = 48 << 10;
 
-/// Of a block: a warp.
+/// The threads of a block are at least a warp.
 constexpr std::uint32_t kFewestThreads = 32;
 
 constexpr Family kFamilies[] = {Family::bits, Family::integers, Family::floats,
@@ -37,7 +37,7 @@ const void* kernel_of(Family family, bool by_words) {
   return nullptr;
 }
 
-/// A program's lists one after another, as they are to lie on the device.
+/// A program's lists one after another, as they lie on the device.
 class Lists {
  public:
   template <typename T>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A team's calls by copies. Each copy is put into the launch stream of the GPU that has what is
-// read; what is to be behind copies of others waits for their events.
+// A team's calls by copies. Each copy goes into the launch stream of the GPU whose memory is read.
+// Copies that must follow those of other GPUs wait for their events.
 #include <utility>
 
 #include "gpu/team/copy_engines.hpp"
@@ -14,11 +14,11 @@ Result<bool> Team::Device::copy(const LoadedProgram& program, std::span<const Te
   const CurrentDevice current(gpus_[0].device);
   CCOLL_TRY(current.status());
   const auto copies = copies_for(program.copies, arguments(program, calls, 0));
-  // CUDA promises nothing of copies between GPUs from or to memory that one of them does not reach.
+  // CUDA promises nothing about copies between GPUs whose memory one of them does not reach.
   if (copies.empty() || (gpus_.size() > 1 && !are_reached(calls))) return false;
   Status put = put_copies(copies, program, calls, streams);
   if (put) return true;
-  // What has been put there is made, by a graph whenever that runs.
+  // Copies that are in the streams are made, by a graph whenever it runs.
   const bool is_captured = calls[0].capture != 0;
   if (!end_parts(static_cast<std::uint32_t>(gpus_.size()), is_captured) || is_captured)
     put.error().message += "; buffers may still be written";
@@ -56,7 +56,7 @@ Status Team::Device::put_sent(std::span<const PlacedCopy> copies, const TeamLaun
                      "recording what a GPU has sent by copies");
 }
 
-/// Behind what the others have sent.
+/// They follow what the other GPUs have sent.
 Status Team::Device::put_spread(std::span<const PlacedCopy> copies, const TeamLaunch& launch,
                                 std::uint32_t number, cudaStream_t stream) const {
   for (std::uint32_t other = 0; !copies.empty() && other < gpus_.size(); ++other) {

@@ -50,7 +50,7 @@ Status Team::Device::open() {
   return {};
 }
 
-/// In the order of the first rank on each.
+/// Numbers the GPUs in the order of the first rank on each.
 Status Team::Device::number_devices() {
   for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
     const int device = options_.devices.empty() ? options_.device : options_.devices[rank];
@@ -95,10 +95,10 @@ Status Team::Device::zero_state(Gpu& gpu) const {
   return cuda_status(cudaStreamSynchronize(gpu.uploads.get()), kWhat);
 }
 
-// A rank's stream is touched by the rank's own thread only, as it may be one of the thread's own
+// Only the rank's own thread touches its stream, which may be one of the thread's own
 // (cudaStreamPerThread). A captured launch goes to the stream of the rank that arrived last,
-// because a stream of the team's would be part of that capture until it ends. On other GPUs it is,
-// for want of one of that thread's there, and the next capture has another one meanwhile.
+// because a stream of the team's would be part of that capture until it ends. On other GPUs that
+// thread has no stream, so one of the team's serves, and the next capture takes another.
 
 Status Team::Device::arrive(TeamCall& call) {
   const CurrentDevice current(device_of(call.rank));
@@ -114,7 +114,7 @@ Status Team::Device::arrive(TeamCall& call) {
   });
 }
 
-/// Each rank's buffers by all other GPUs.
+/// Whether all other GPUs reach each rank's buffers.
 bool Team::Device::are_reached(std::span<const TeamCall> calls) const {
   return std::ranges::all_of(calls, [this](const TeamCall& call) {
     std::vector<int> others;
@@ -140,7 +140,7 @@ Status Team::Device::launch(std::span<const TeamCall> calls, std::uint32_t last)
   CCOLL_TRY(streams);
   for (std::uint32_t number = 0; number < gpus_.size(); ++number) {
     const cudaStream_t stream = (*streams)[number];
-    // Other GPUs have yet to hear that the call before has ended on all.
+    // The other GPUs have yet to hear that the call before has ended on all.
     if (!is_captured && number != home) {
       CCOLL_TRY(cuda_status(cudaStreamWaitEvent(stream, gpus_[home].finished.get(), 0),
                             "a team's launch waiting for the one before"));
@@ -175,7 +175,7 @@ Result<bool> Team::Device::make(const LoadedProgram& program, std::span<const Te
   return false;
 }
 
-/// By the GPUs' numbers, those that a call is launched on.
+/// The streams that a call is launched on, by the GPUs' numbers.
 Result<std::vector<cudaStream_t>> Team::Device::streams_for(std::span<const TeamCall> calls,
                                                             std::uint32_t last) {
   std::vector<cudaStream_t> streams;
@@ -191,7 +191,7 @@ Result<std::vector<cudaStream_t>> Team::Device::streams_for(std::span<const Team
   return streams;
 }
 
-/// One that is part of no other capture.
+/// A stream that is part of no other capture.
 Result<cudaStream_t> Team::Device::captured_stream(Gpu& gpu, std::uint64_t capture) {
   for (const OwnStream& stream : gpu.captured_launches) {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -232,9 +232,9 @@ Status Team::Device::launch_parts(const LoadedProgram& program, std::span<const 
   return {};
 }
 
-/// Of a call that only the first `count` GPUs have got: no rank's stream waits for it, and nothing
-/// may rely on all having counted it, or on their claims being given back. False where they have
-/// not ended.
+/// Ends a call that only the first `count` GPUs have got. No rank's stream waits for it, and
+/// nothing may rely on all having counted it, or on their claims being given back. False if it has
+/// not ended on all of them.
 bool Team::Device::end_parts(std::uint32_t count, bool is_captured) {
   is_even_ = false;
   abort();
@@ -255,7 +255,7 @@ bool Team::Device::end_parts(std::uint32_t count, bool is_captured) {
   return have_ended;
 }
 
-/// What comes behind the end on the GPU `home` comes behind that on all.
+/// Work behind the end on the GPU `home` comes behind the end on all GPUs.
 Status Team::Device::join(std::span<const cudaStream_t> streams, std::uint32_t home,
                           bool is_captured) const {
   constexpr const char* kWhat = "recording the end of a team's launch";
@@ -304,7 +304,7 @@ Status Team::Device::leave(const TeamCall& call) {
 }
 
 void Team::Device::abort() {
-  // Pairs with the kernels' relaxed looks: there is nothing else to be seen.
+  // Pairs with the kernels' relaxed loads: the word is all that they read.
   store_relaxed(abort_word(), 1);
 }
 
@@ -346,7 +346,7 @@ std::string Team::Device::standing() const {
 
 Status Team::Device::finished(const LoadedProgram* program) const {
   if (program != nullptr && program->was_copied) {
-    // Copies are made whatever has been aborted, also of what that has left undone.
+    // Copies are made even after an abort, also of data that the abort has left incomplete.
     if (load_relaxed(abort_word()) == 0) return {};
     return fail(ErrorKind::aborted, "a call that may be by copies ended after an abort");
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a team has on its GPUs: programs (team_programs.cpp), and its state, and how calls are
-/// launched and end there (team_device.cpp), or copied (team_copies.cpp).
+/// A team's state on its GPUs: programs (team_programs.cpp), how calls are launched and end there
+/// (team_device.cpp), and how they are copied (team_copies.cpp).
 
 #include <atomic>
 #include <cstddef>
@@ -24,16 +24,16 @@ namespace ccoll::device {
 
 struct LoadedProgram {
   std::vector<ProgramPart> parts;               ///< by the GPU's number in the team
-  std::vector<TeamBlock> blocks;                ///< of all, for messages
-  std::vector<TeamCopies> copies;               ///< which make its calls, where there are any
-  mutable std::atomic<bool> was_copied{false};  ///< a call of it was made by those
+  std::vector<TeamBlock> blocks;                ///< of all GPUs, for messages
+  std::vector<TeamCopies> copies;               ///< make its calls, if there are any
+  mutable std::atomic<bool> was_copied{false};  ///< a call of it was made by copies
   ProgramKernel kernel;
-  const LoadedProgram* in_place = nullptr;  ///< what serves in its place where buffers are so
-  /// What serves where not all GPUs reach the buffers; null where none reads those of others.
+  const LoadedProgram* in_place = nullptr;  ///< runs in its place if buffers are in place
+  /// Runs if not all GPUs reach the buffers; null if the program reads no buffers of others.
   const LoadedProgram* lending_nothing = nullptr;
 };
 
-/// All of the team's.
+/// All GPUs of the team.
 class Team::Device final : public TeamDevice {
  public:
   explicit Device(const TeamOptions& options) : options_(options) {}
@@ -45,25 +45,25 @@ class Team::Device final : public TeamDevice {
   Result<LoadedProgram*> load(const LoweredTeam& lowered);
   /// Whether what was launched has ended by `deadline`.
   Result<bool> ended_by(TimePoint deadline) const;
-  /// Whether all GPUs have counted the same calls, and what claims the team gives it back.
+  /// Whether all GPUs have counted the same calls, and all claims on the team are given back.
   bool is_even() const { return is_even_; }
-  /// Whether there is room for all its programs: see BlockBudget. What has none has none counted.
+  /// Whether all its programs have room (BlockBudget). If not, none of them is counted.
   bool take_room();
   void give_room_back() { BlockBudget::of_process().give_back(this); }
   const std::vector<std::uint32_t>& numbers() const { return numbers_; }
-  /// After a call's end: whether it is whole.
+  /// After a call's end: whether its results are complete.
   Status finished(const LoadedProgram* program) const;
-  /// What has not ended of what was launched.
+  /// The blocks or copies in the last launch that have not ended, in words.
   std::string standing() const;
   const LoadedProgram* launched() const;
-  /// On a rank's GPU.
+  /// Memory of a rank's GPU, in bytes.
   std::uint64_t held_bytes(std::uint32_t rank) const;
 
   Status arrive(TeamCall& call) override;
   Status launch(std::span<const TeamCall> calls, std::uint32_t last) override;
   Status leave(const TeamCall& call) override;
   void abort() override;
-  /// Once what was launched has ended.
+  /// May be called once what was launched has ended.
   void forget_abort() {
     store_relaxed(abort_word(), 0);
     store_relaxed(abort_word() + kBusyAt, 0);
@@ -72,20 +72,20 @@ class Team::Device final : public TeamDevice {
   bool was_busy() const { return load_acquire(abort_word() + kBusyAt) != 0; }
 
  private:
-  /// Behind which the words of tiny slices lie.
+  /// The words of tiny slices lie behind the flags.
   static constexpr std::size_t kFlagBytes =
       std::size_t{kMostTeamFlags} * kFlagWords * sizeof(std::uint64_t);
   /// Flags and words.
   static constexpr std::size_t kStateBytes = kFlagBytes + kTeamWords * sizeof(std::uint64_t);
-  /// The abort word has a line of memory to itself, but for the word beside it that says why.
+  /// The abort word has a line of memory to itself, except for the word beside it that says why.
   static constexpr std::size_t kBusyAt = 1;
   static constexpr std::size_t kProgressAt = 128;
 
-  /// One GPU, and what is given back while it is the current one.
+  /// One GPU with its resources, which are given back while it is the current one.
   struct Gpu {
     int device = 0;
     OwnStream launches, uploads;
-    /// Of captures, each while one is under way, but for what is launched in a rank's own stream.
+    /// One for each capture under way, except for launches in a rank's own stream.
     std::vector<OwnStream> captured_launches;
     OwnEvent finished;  ///< recorded on `launches`
     OwnEvent captured;  ///< recorded in a graph
@@ -93,7 +93,7 @@ class Team::Device final : public TeamDevice {
     TeamTurns turns;
     ListMemory lists;
     DeviceMemory flags, workspace;
-    std::byte* words = nullptr;      ///< where it sees them
+    std::byte* words = nullptr;      ///< where it sees the abort word and the progress
     std::uint32_t most_threads = 0;  ///< of a block
   };
 
@@ -101,7 +101,7 @@ class Team::Device final : public TeamDevice {
   Status number_devices();
   Status open(Gpu& gpu);
   Status zero_state(Gpu& gpu) const;
-  /// Of a call whose kernels wait for each other.
+  /// Whether a call's kernels wait for each other, so that blocks are counted.
   bool counts_blocks() const { return gpus_.size() > 1; }
   ProgramRoom room_on(const Gpu& gpu) const;
   Status choose_threads(Gpu& gpu) const;
@@ -112,10 +112,10 @@ class Team::Device final : public TeamDevice {
   Result<std::vector<cudaStream_t>> streams_for(std::span<const TeamCall> calls,
                                                 std::uint32_t last);
   static Result<cudaStream_t> captured_stream(Gpu& gpu, std::uint64_t capture);
-  /// Whether by copies, else by kernels.
+  /// Makes a call: true if by copies, false if by kernels.
   Result<bool> make(const LoadedProgram& program, std::span<const TeamCall> calls,
                     std::span<const cudaStream_t> streams);
-  /// Whether it has been put into the streams as copies.
+  /// Whether it has put the call into the streams as copies.
   Result<bool> copy(const LoadedProgram& program, std::span<const TeamCall> calls,
                     std::span<const cudaStream_t> streams);
   Status put_copies(std::span<const PlacedCopies> copies, const LoadedProgram& program,

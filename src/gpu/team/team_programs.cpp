@@ -42,7 +42,7 @@ Result<LoadedProgram*> Team::Device::load(const LoweredTeam& lowered) {
   if (can_copy_ && are_wanted(options_.copies, lowered.copies)) loaded->copies = lowered.copies;
   if (lowered.program.block_count != 0) {
     CCOLL_TRY(put(kernel_for(lowered.program), loaded->kernel));
-    // What is refused has taken no memory, which stays.
+    // Memory that a program has taken is never freed, so a refused one must not take any.
     std::vector<BlockBudget::Need> needs;
     for (std::uint32_t number = 0; number < gpus_.size(); ++number) {
       const CurrentDevice current(gpus_[number].device);

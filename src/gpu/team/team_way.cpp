@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ranks of a communicator as a team: they find each other in this process, share one Team, and
-// each has its part of it as its way.
+// each uses its part of it as its way.
 #include <algorithm>
 #include <list>
 #include <map>
@@ -22,7 +22,7 @@ struct TeamDeviceProgram final : DeviceProgram {
   const LoadedProgram* const program;
 };
 
-/// What the ranks share, and then those of another communicator.
+/// The state that the ranks share, and later those of another communicator.
 class SharedTeam {
  public:
   static Result<std::unique_ptr<SharedTeam>> make(const TeamOptions& options) {
@@ -36,7 +36,7 @@ class SharedTeam {
 
   Team& team() const { return *team_; }
   const TeamOptions& options() const { return options_; }
-  /// Ends all that is under way with `why`, which is its outcome.
+  /// Ends all calls under way with `why`, which is their outcome.
   void abort(const Failure& why) {
     {
       const std::lock_guard lock(mu_);
@@ -44,8 +44,8 @@ class SharedTeam {
     }
     team_->abort(why);
   }
-  /// Why what is under way is not whole, where it is not. A team that breaks by itself ends its
-  /// kernels before its communicator hears of it.
+  /// Why calls under way are incomplete; empty if they are not. A team that breaks by itself ends
+  /// its kernels before its communicator hears of it.
   std::optional<Failure> cause() const {
     const std::lock_guard lock(mu_);
     return cause_ ? cause_ : team_->ended();
@@ -54,16 +54,16 @@ class SharedTeam {
     const std::lock_guard lock(mu_);
     return cause_.has_value();
   }
-  /// For another communicator's ranks; false where something of the last one's may still run, or
+  /// Prepares it for another communicator's ranks. False if work of the last one may still run, or
   /// its programs have no room.
   bool renew() {
     const std::scoped_lock locks(mu_, loading_);
     cause_.reset();
-    // There may be room for them now.
+    // There may be room for refused programs by this time.
     std::erase_if(programs_, [](const Loaded& loaded) { return !loaded.program; });
     return team_->renew();
   }
-  /// Each program once: ranks ask for the same ones, and one that has been refused is on all.
+  /// Loads each program once: ranks ask for the same ones, and a refusal holds for all ranks.
   Result<std::shared_ptr<const DeviceProgram>> load(const ProgramRequest& request);
 
  private:
@@ -96,7 +96,7 @@ Result<std::shared_ptr<const DeviceProgram>> SharedTeam::load(const ProgramReque
       std::ranges::find_if(programs_, [&](const Loaded& loaded) { return loaded.is(request); });
   if (known != programs_.end()) return known->program;
   auto loaded = load_new(request);
-  // What was lacking for a moment is not remembered.
+  // A temporary failure is not remembered.
   if (loaded || loaded.error().kind == ErrorKind::unsupported)
     programs_.push_back({request.problem, request.choice, request.type, request.op, loaded});
   return loaded;
@@ -112,7 +112,7 @@ Result<std::shared_ptr<const DeviceProgram>> SharedTeam::load_new(const ProgramR
   if (!in_place) return tl::unexpected(in_place.error());
   LoweredTeam lending_nothing;
   const bool needs_it = separate->reads_across() || in_place->reads_across();
-  // What is right in place is so elsewhere.
+  // A program that is right in place is right for separate buffers, too.
   lowering.lends = false;
   if (needs_it) CCOLL_TRY(put(lower(lowering), lending_nothing));
   const auto loaded = team_->load(*separate, *in_place, needs_it ? &lending_nothing : nullptr);
@@ -120,8 +120,8 @@ Result<std::shared_ptr<const DeviceProgram>> SharedTeam::load_new(const ProgramR
   return std::make_shared<const TeamDeviceProgram>(*loaded);
 }
 
-/// Teams that no communicator has any more serve the next: CUDA may wait for any stream of the
-/// process when memory is given back.
+/// Teams that no communicator uses serve the next one, because CUDA may wait for any stream of the
+/// process when memory is freed.
 class TeamPool {
  public:
   static TeamPool& of_process() {
@@ -138,7 +138,7 @@ class TeamPool {
     });
   }
 
-  /// Those that are idle are in nobody's way.
+  /// Makes idle teams leave their blocks to others.
   void rest() {
     const std::lock_guard asking(asking_);
     Teams teams = all_idle();
@@ -180,15 +180,15 @@ class TeamPool {
   }
   void free_all() { (void)all_idle(); }
 
-  ProcessMutex asking_;  // whoever asks CUDA about those that are idle, which has them meanwhile
-  ProcessMutex mu_;      // nothing of CUDA is called under it: CUDA's own threads take it
+  ProcessMutex asking_;  // held to ask CUDA about idle teams, which idle_ lacks meanwhile
+  ProcessMutex mu_;      // CUDA is not called under it, because CUDA's own threads take it
   Teams idle_;           // guarded by mu_
 };
 
 /// Where the ranks of a communicator find their team: the first to come makes it.
 class TeamMeetingPlace {
  public:
-  /// Of one communicator.
+  /// The place of one communicator.
   struct Place {
     std::mutex mu;
     std::optional<Result<std::shared_ptr<SharedTeam>>> team;  // guarded by mu; set once
@@ -250,7 +250,7 @@ class TeamWay final : public DeviceWay, public std::enable_shared_from_this<Team
   void abort(const Failure& why) override { team_->abort(why); }
   bool is_aborted() const override { return team_->is_aborted(); }
   std::optional<Failure> cause() const override { return team_->cause(); }
-  /// One graph has the parts of all.
+  /// One graph has the parts of all ranks.
   bool has_graph_under_way() const override { return false; }
   std::uint64_t held_bytes() const override { return team().held_bytes(rank_); }
 
@@ -261,7 +261,7 @@ class TeamWay final : public DeviceWay, public std::enable_shared_from_this<Team
   const std::uint32_t rank_;
   const std::shared_ptr<Leases> leases_;
   const std::shared_ptr<TeamMeetingPlace::Place> place_;
-  const std::shared_ptr<SharedTeam> team_;  // the last: it goes while the leases are in use
+  const std::shared_ptr<SharedTeam> team_;  // last, so that it is destroyed while the leases exist
 };
 
 Status TeamStreamOp::enqueue(std::shared_ptr<StreamListener> listener) {
@@ -283,7 +283,7 @@ Status TeamStreamOp::enqueue(std::shared_ptr<StreamListener> listener) {
   call.in_place = in_place_;
   call.stream = stream();
   const auto arrived = way_->team().arrive(call);
-  // What breaks the team enter() tells.
+  // enter() reports failures that break the team.
   if (arrived || arrived.error().kind != ErrorKind::invalid_argument) return {};
   put_off();
   return arrived;
@@ -297,7 +297,7 @@ Result<Entry> TeamStreamOp::enter(TimePoint until) {
   auto behind = current.status();
   if (behind) behind = put_behind();
   if (behind) return entry;
-  // What the stream has of it may still use the buffers.
+  // The stream's part of the call may still use the buffers.
   keep_for_ever(shared_from_this());
   return tl::unexpected(std::move(behind.error()));
 }

@@ -18,8 +18,8 @@
 namespace ccoll::device {
 namespace {
 
-/// A block of a launch has at least so much to copy; and there are so many at most. They are small,
-/// so that there is room for one wherever there is for any (block_budget.hpp).
+/// The least bytes that a block of a launch copies, and the most blocks. These are small, so that
+/// there is room for one wherever there is room for any (block_budget.hpp).
 constexpr std::uint64_t kBytesPerBlock = 16 << 10, kMostBlocks = 128;
 constexpr std::uint32_t kThreadsOfBlock = 32;
 
@@ -43,14 +43,14 @@ class StagedStreamOp final : public StreamOp,
     if (lease_.words != nullptr) leases_->give_back(std::move(lease_));
   }
 
-  /// Once.
+  /// Must be called once.
   Status take_lease(const StreamOpRequest& request) {
     const auto plan = PiecePlan::of(request.lifted, request.landed, leases_->piece_bytes());
     CCOLL_CHECK(plan.steps == 0 || parts_.size() == 1, "{} parts", parts_.size());
     steps_ = plan.steps;
     blocks_ = static_cast<std::uint32_t>(
         std::clamp<std::uint64_t>(plan.piece_bytes / kBytesPerBlock, 1, kMostBlocks));
-    // Of a message no more are under way at a time: two of a piece's worth, and a short last one.
+    // A message has at most three orders under way: two of a piece's worth, and a short last one.
     const auto orders = std::min(steps_, 3 * plan.messages);
     const auto staged = places_ * place_bytes_;
     const auto own = staged + staged_bytes(orders * sizeof(CopyOrder));
@@ -100,7 +100,7 @@ class StagedStreamOp final : public StreamOp,
   /// No copy goes from one allocation into another.
   std::vector<Rows> rows_of(std::size_t part, std::span<const MemoryRange> ranges) const;
   Status put(cudaStream_t stream, StreamHold& hold);
-  /// What the host reads of a part; and what it has written, once it has.
+  /// Put the copies of a part's inputs, and of its results once the host has written them.
   Status put_reads(std::size_t part, cudaStream_t stream, StreamHold& hold);
   Status put_writes(std::size_t part, cudaStream_t stream);
   Status put_step(std::uint32_t step, cudaStream_t stream, StreamHold& hold);
@@ -108,16 +108,16 @@ class StagedStreamOp final : public StreamOp,
   const std::shared_ptr<Leases> leases_;
   const std::optional<cudaStream_t> stream_;
   std::vector<Placement> parts_;   // immutable after take_lease()
-  std::uint64_t place_bytes_ = 0;  ///< what the largest part has; immutable
-  std::size_t places_ = 1;         ///< which parts take in turn; immutable
+  std::uint64_t place_bytes_ = 0;  ///< of the largest part; immutable
+  std::size_t places_ = 1;         ///< parts take them in turn; immutable
   const bool flushes_;
   std::deque<StagedDeviceToHost> to_host_;    // immutable after take_lease()
   std::deque<StagedHostToDevice> to_device_;  // immutable after take_lease()
-  std::uint64_t steps_ = 0;                   ///< of both; immutable after take_lease()
-  std::uint32_t blocks_ = 1;                  ///< of each; immutable after take_lease()
-  std::span<CopyOrder> orders_;  ///< which steps have in turn; immutable after take_lease()
+  std::uint64_t steps_ = 0;                   ///< for both; immutable after take_lease()
+  std::uint32_t blocks_ = 1;                  ///< of each step; immutable after take_lease()
+  std::span<CopyOrder> orders_;            ///< steps use them in turn; immutable after take_lease()
   std::byte* orders_on_device_ = nullptr;  ///< immutable after take_lease()
-  std::uint32_t ordered_ = 0;              ///< steps, since the stream has come to it
+  std::uint32_t ordered_ = 0;              ///< steps ordered since the stream reached the call
   Lease lease_;                            // immutable after take_lease()
   StreamMarks marks_;
   std::atomic<bool> is_in_stream_{false};
@@ -166,7 +166,7 @@ Status StagedStreamOp::enqueue(std::shared_ptr<StreamListener> listener) {
   CCOLL_TRY(current.status());
   auto hold = std::make_unique<StreamHold>(shared_from_this(), marks_, std::move(listener));
   if (marks_.is_captured) {
-    // From here on it is the graph's.
+    // From here on the graph owns it.
     StreamHold& held = *hold;
     CCOLL_TRY(give_to_graph(*stream_, std::move(hold)));
     return put(*stream_, held);
@@ -179,7 +179,7 @@ Status StagedStreamOp::enqueue(std::shared_ptr<StreamListener> listener) {
                 status.error().message);
   }
   is_in_stream_.store(true, std::memory_order_release);
-  // The last of its host functions has it now.
+  // From here on its last host function owns it.
   (void)hold.release();
   return {};
 }
@@ -221,7 +221,7 @@ Status StagedStreamOp::put_writes(std::size_t part, cudaStream_t stream) {
   return {};
 }
 
-/// The stream waits until the step is ordered, or the call is over; its end is told as a part's.
+/// Waits until the step is ordered, or the call is over. A step's end is told as a part's.
 Status StagedStreamOp::put_step(std::uint32_t step, cudaStream_t stream, StreamHold& hold) {
   CCOLL_TRY(leases_->wait_for_host(lease_, stream, {.parts = step}));
   const auto at = step % orders_.size() * sizeof(CopyOrder);
@@ -231,7 +231,7 @@ Status StagedStreamOp::put_step(std::uint32_t step, cudaStream_t stream, StreamH
 }
 
 Result<std::uint32_t> StagedStreamOp::order(std::span<const OrderedCopy> copies) {
-  // One whose order this would be may be under way.
+  // An earlier step that has the same order may be under way.
   const bool is_free = ordered_ < orders_.size() || is_over(ordered_ + 1 - orders_.size());
   if (ordered_ == steps_ || !is_free)
     return fail(ErrorKind::internal, "more copies than messages of their sizes take: {} of {}",
@@ -245,7 +245,7 @@ Result<std::uint32_t> StagedStreamOp::order(std::span<const OrderedCopy> copies)
 }
 
 void StagedStreamOp::release() {
-  // Steps that nobody needs do nothing; a graph's are ordered anew.
+  // Steps that nobody needs do nothing; a graph's steps are ordered anew when it runs.
   for (CopyOrder& each : orders_) std::atomic_ref(each.number).store(0, std::memory_order_relaxed);
   ordered_ = 0;
   end_parts(kAllParts);
@@ -253,8 +253,8 @@ void StagedStreamOp::release() {
 
 Status StagedStreamOp::put(cudaStream_t stream, StreamHold& hold) {
   CCOLL_TRY(leases_->wait_for_room(lease_, stream));
-  // What a part reads comes to the place of one whose results are copied before: that needs no word
-  // between them. While the host makes a part, what the next reads comes, or has come.
+  // A part's inputs come to the place of a part whose results are copied before: that needs no word
+  // between them. While the host makes a part, the next one's inputs come, or have come.
   std::size_t read = 0;
   for (std::size_t part = 0; part < parts_.size(); ++part) {
     for (; read < std::min(part + places_, parts_.size()); ++read)

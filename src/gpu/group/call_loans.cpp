@@ -10,7 +10,7 @@
 namespace ccoll::device {
 namespace {
 
-/// So long others have to map what a captured call is to lend.
+/// How long others have to map what a captured call is to lend.
 constexpr std::chrono::milliseconds kForOthersToMap{1000};
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a rank lends of its buffers in a call: decided when it is put into its stream, by this rank
-/// alone. Only in builds with CUDA, of which it knows nothing here.
+/// The buffers that a rank lends in a call. This rank alone decides that, when the call is put into
+/// its stream. Only in builds with CUDA; knows no CUDA itself.
 
 #include <array>
 #include <cstddef>
@@ -17,20 +17,20 @@
 namespace ccoll::device {
 
 struct CallLoans {
-  bool are_apart = true;  ///< the buffers
-  /// Of input and output; where each of them begins, which may be before its memory does.
+  bool are_apart = true;  ///< the buffers do not overlap
+  /// For input and output: where each of them begins, which may be before its memory does.
   std::array<std::optional<Lending::Loan>, 2> of;
 
   bool lends(std::size_t buffer, bool if_separate) const {
     return of[buffer] && (are_apart || !if_separate);
   }
-  /// To readers (said_of_loan).
+  /// The value that readers are told (said_of_loan).
   std::uint32_t said(std::size_t buffer) const {
     return of[buffer] ? said_of_loan(of[buffer]->number, are_apart) : 0;
   }
 };
 
-/// Waits for others only where the call is captured, which stays as it is.
+/// Waits for others only if the call is captured, because its loans then stay as they are.
 CallLoans find_loans(Lending& lending, const BufferUse& use, const GroupCall& call);
 
 }  // namespace ccoll::device

@@ -20,12 +20,12 @@ struct GroupDeviceProgram final : DeviceProgram {
   const GroupProgram* const program;
 };
 
-/// A group, and who sees to it that its streams go on once it is aborted: what a stream has written
-/// since may have undone that, and graphs may run again when no communicator is there any more.
+/// A group, and how its streams go on once it is aborted. What a stream has written since may have
+/// undone the release, and graphs may run again when no communicator is left.
 class SharedStreamGroup final : public std::enable_shared_from_this<SharedStreamGroup> {
  public:
-  /// Where it goes with a graph, that is in a thread of CUDA, in which nothing of CUDA may be
-  /// called.
+  /// If it goes with a graph, it goes in a thread of CUDA, which must not call CUDA: another thread
+  /// then deletes it.
   static std::shared_ptr<SharedStreamGroup> make(std::unique_ptr<StreamGroup> group) {
     return {new SharedStreamGroup(std::move(group)), [](SharedStreamGroup* gone) {
               if (!is_in_listener()) return delete gone;
@@ -35,7 +35,7 @@ class SharedStreamGroup final : public std::enable_shared_from_this<SharedStream
 
   StreamGroup& group() const { return *group_; }
 
-  /// Any thread may call, also CUDA's.
+  /// Any thread may call, CUDA's threads too.
   void abort(const Failure& why) noexcept {
     group_->abort(why);
     if (is_aborted_.exchange(true)) return;
@@ -46,12 +46,12 @@ class SharedStreamGroup final : public std::enable_shared_from_this<SharedStream
     }
   }
 
-  // A graph is not to run beside another call of the rank, whose words and slots are the same. Of
-  // stream steps a graph's calls tell the host where they begin and end; others write down for it
-  // how many have. So any two that are under way at once are found out, at the latest when the
-  // graph's is over. Kernels find out by themselves.
+  // A graph must not run beside another call of the rank, which has the same words and slots. With
+  // stream steps, a graph's calls tell the host where they begin and end, and other calls leave
+  // their counts for it. So two calls that are under way at once are found out, at the latest when
+  // the graph's is over. Kernels find out by themselves.
 
-  /// Any thread may call, also CUDA's, as the next two.
+  /// Any thread may call it and the next two, CUDA's threads too.
   void graph_comes() noexcept {
     const auto plain = group_->plain_calls();
     bool is_alone = true;
@@ -71,7 +71,7 @@ class SharedStreamGroup final : public std::enable_shared_from_this<SharedStream
     const std::lock_guard lock(mu_);
     --graphs_;
   }
-  /// Whether another call has begun since a graph's did, which ends all.
+  /// Ends all if another call has begun since a graph's did.
   void look() noexcept {
     if (!counts_plain_calls_) return;
     {
@@ -89,13 +89,13 @@ class SharedStreamGroup final : public std::enable_shared_from_this<SharedStream
   explicit SharedStreamGroup(std::unique_ptr<StreamGroup> group)
       : group_(std::move(group)), counts_plain_calls_(group_->plain_calls().has_value()) {}
 
-  /// As long as anybody else has it.
+  /// Goes on as long as anybody else has the group.
   void let_go_on() {
     constexpr std::chrono::microseconds kAgain{100};
     constexpr std::chrono::milliseconds kIdle{100};
     while (weak_from_this().use_count() > 1) {
       group_->release();
-      // Without the lock, which CUDA's own threads take.
+      // CUDA's own threads take the lock, so it is not held here.
       const bool has_ended = group_->has_ended();
       std::unique_lock lock(mu_);
       const bool is_busy = graphs_ > 0 || !has_ended;
@@ -105,8 +105,8 @@ class SharedStreamGroup final : public std::enable_shared_from_this<SharedStream
   }
 
   const std::unique_ptr<StreamGroup> group_;
-  const bool counts_plain_calls_;  ///< by steps
-  /// Made beforehand: CUDA's threads may have no memory for it.
+  const bool counts_plain_calls_;  ///< true for steps
+  /// This is made beforehand: CUDA's threads may have no memory for it.
   const Failure beside_another_{
       ErrorKind::aborted,
       "a call of a rank found another one under way in its streams: a graph must not run beside "
@@ -180,7 +180,7 @@ Status GroupStreamOp::enqueue(std::shared_ptr<StreamListener> listener) {
       return put;
     }
     put = put_behind();
-    // What the stream has of it may still use the buffers.
+    // The stream's part of the call may still use the buffers.
     if (!put) keep_for_ever(shared_from_this());
     return put;
   }
@@ -189,7 +189,7 @@ Status GroupStreamOp::enqueue(std::shared_ptr<StreamListener> listener) {
   StreamHold& held = *hold;
   CCOLL_TRY(give_to_graph(stream(), std::move(hold)));
   CCOLL_TRY(tell_reached(stream(), held));
-  // Or calls behind it, in this graph or not, would be reached before it has its number.
+  // Otherwise calls behind it, in this graph or not, would be reached before it has its number.
   CCOLL_TRY(put_wait_for_host());
   CCOLL_TRY(put_before());
   CCOLL_TRY(put_call());
@@ -237,10 +237,10 @@ class GroupWay final : public DeviceWay {
 
 Result<std::shared_ptr<const DeviceProgram>> GroupWay::load(const ProgramRequest& request) {
   auto lowering = lowering_of(request);
-  // Who sees another's buffers shows when they are there.
+  // Which ranks see another's buffers is known only at the call.
   lowering.lends = false;
   if (by_kernels_) {
-    // So does who is in place.
+    // So is which ranks are in place.
     lowering.in_place.assign(request.problem.size, true);
   } else {
     // Steps have no words.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The words by which the streams of several processes wait for each other, and are ended, in
-/// memory of the host that all of them and their GPUs map: so they need no path between GPUs, and
-/// any process can let all streams go on. Knows no CUDA.
+/// The words by which the streams of several processes wait for each other, and are ended. They lie
+/// in host memory that all processes and their GPUs map. So they need no path between GPUs, and any
+/// process can let all streams go on. Knows no CUDA.
 
 #include <atomic>
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace ccoll::device {
 
-/// Over memory that is zero at first.
+/// The memory must be zero at first.
 class GroupWords {
  public:
   GroupWords(std::byte* memory, std::uint32_t size, std::uint32_t links)
@@ -31,28 +31,27 @@ class GroupWords {
     return end.places_at(size, 0);
   }
 
-  // Where words are, from the memory's beginning.
+  // These are the offsets of words from the memory's beginning.
   static constexpr std::size_t abort_at() { return offsetof(Head, abort); }
-  /// What kernels look at that wait: two words, taken as one of 64 bits.
+  /// Waiting kernels poll this: two words, taken as one of 64 bits.
   static constexpr std::size_t ends_at() { return offsetof(Head, ends); }
   /// The step that rank `rank` has begun.
   static constexpr std::size_t begun_at(std::uint32_t rank) { return kRanksAt + kRankBytes * rank; }
   /// Two words to try out what waits for words.
   static constexpr std::size_t trial_at(std::uint32_t rank) { return begun_at(rank) + 8; }
-  /// What rank `rank` says that it lends: kLoanWords of its input, then of its output.
+  /// The loans of rank `rank`: kLoanWords of its input, then of its output.
   static constexpr std::size_t loans_at(std::uint32_t rank, std::size_t buffer) {
     return begun_at(rank) + 16 + buffer * kLoanWords * sizeof(std::uint32_t);
   }
-  /// The number of the call that rank `rank` has begun last, of those that are not captured, and
-  /// behind it that of the one that it has ended last: which is how it tells of graphs that run
-  /// beside them.
+  /// The number of the uncaptured call that rank `rank` has begun last, and behind it that of the
+  /// one that it has ended last. They show whether graphs run beside such calls.
   static constexpr std::size_t plain_at(std::uint32_t rank) { return loans_at(rank, 2); }
-  /// As long as ends_at(): not 0 where a kernel of rank `rank` has found another call under way,
-  /// and ended both.
+  /// As wide as ends_at(): not 0 if a kernel of rank `rank` has found another call under way, and
+  /// ended both.
   static constexpr std::size_t busy_at(std::uint32_t rank) { return plain_at(rank) + 8; }
-  /// From a rank's to the next one's.
+  /// Words from one rank's to the next one's.
   static constexpr std::uint32_t loan_stride() { return kRankBytes / sizeof(std::uint32_t); }
-  /// What `reader` has mapped of `lender`.
+  /// The memory of `lender` that `reader` has mapped.
   std::size_t places_at(std::uint32_t reader, std::uint32_t lender) const {
     const std::size_t channels = 8 * std::size_t{size_} * size_ * links_;
     const std::size_t first = (channels_at() + channels + 63) / 64 * 64;
@@ -75,7 +74,7 @@ class GroupWords {
   bool give_up(std::uint32_t rank, const Failure& why) const {
     Head& head = *reinterpret_cast<Head*>(memory_);
     std::uint32_t none = 0;
-    // What it means is published by `said`.
+    // `said` publishes the fields below.
     if (!std::atomic_ref(head.abort).compare_exchange_strong(none, rank + 1)) return false;
     head.kind = static_cast<std::uint32_t>(why.kind);
     head.culprit = why.culprit ? *why.culprit + 1 : 0;
@@ -84,10 +83,10 @@ class GroupWords {
     store_release(&head.said, 1);
     return true;
   }
-  /// Why all is over, as rank `rank` tells it; nothing as long as it is not.
+  /// Why all is over, as rank `rank` reports it; empty if it is not.
   std::optional<Failure> cause(std::uint32_t rank) const {
     const Head& head = *reinterpret_cast<const Head*>(memory_);
-    // A host that ends all has said before that who it is of.
+    // A host stores the abort word, which has its rank, before it ends all.
     const bool has_ended = load_acquire(&head.ends) != 0;
     const std::uint32_t by = load_acquire(&head.abort);
     if (by == 0) return has_ended ? std::optional(ended_by_kernel()) : std::nullopt;
@@ -102,8 +101,8 @@ class GroupWords {
     if (head.culprit != 0) failure.culprit = head.culprit - 1;
     return failure;
   }
-  /// Stores what lets every stream of every rank go on. What a stream still writes may undo it for
-  /// a word, so it is done again until the own stream has ended.
+  /// Stores values that let every stream of every rank go on. What a stream still writes may undo
+  /// one of them, so this is repeated until the own stream has ended.
   void release() const {
     store_release(&reinterpret_cast<Head*>(memory_)->ends, std::uint64_t{1});
     const std::size_t words = 2 * std::size_t{size_} * size_ * links_;
@@ -113,15 +112,15 @@ class GroupWords {
 
  private:
   struct Head {
-    std::uint64_t ends;     ///< not 0: kernels that wait are to end
-    std::uint32_t abort;    ///< 1 + who has given up first; what steps look at
-    std::uint32_t said;     ///< the rest is there
+    std::uint64_t ends;     ///< not 0: kernels that wait must end
+    std::uint32_t abort;    ///< 1 + the first rank that gave up; steps poll it
+    std::uint32_t said;     ///< the rest is complete
     std::uint32_t kind;     ///< ErrorKind
     std::uint32_t culprit;  ///< 1 + a rank; 0: none
     std::uint32_t length;
     char text[996];
   };
-  /// By one that has said so before.
+  /// The failure if a kernel ended all; such a kernel sets its busy word first.
   Failure ended_by_kernel() const {
     std::uint32_t by = 0;
     const auto is_busy = [this](std::uint32_t rank) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls as the team kernel of which each rank launches its part by itself, in the caller's stream:
-// all ranks have GPUs of their own. What others write there, slots, flags and words, lies in the
-// memory that ranks share; who is to end is told in memory of the host that all of them map.
+// Calls as the team kernel: each rank has its own GPU, and launches its part by itself, in the
+// caller's stream. Slots, flags and words, which other ranks write, lie in the memory that ranks
+// share. The words that end kernels are in host memory that all ranks map.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -20,17 +20,17 @@ namespace {
 
 constexpr std::string_view kNoneWaits = "GPUs run no kernels that wait for each other";
 
-/// Behind those of programs: by which GPUs tell each other that a call has ended.
+/// Lie behind programs' flags: GPUs use them to tell each other that a call has ended.
 constexpr std::uint32_t kEndedFlags = kMostTeamFlags;
 constexpr std::uint64_t kFlagBytes =
     std::uint64_t{kEndedFlags + kMostTeamDevices} * kFlagWords * sizeof(std::uint64_t);
-/// Behind the flags, zeroed with them: the words of tiny slices. Then comes programs' workspace.
+/// The words of tiny slices follow the flags, zeroed with them; then the programs' workspace.
 constexpr std::uint64_t kWordBytes = kTeamWords * sizeof(std::uint64_t);
 constexpr std::uint64_t kOwnBytes = kFlagBytes + kWordBytes;
 static_assert(kOwnBytes % kTeamAlignment == 0);
 
 struct KernelProgram final : GroupProgram {
-  std::vector<TeamBlock> blocks;  ///< of the rank, for messages
+  std::vector<TeamBlock> blocks;  ///< the rank's, for messages
   ProgramKernel kernel;
   ProgramPart part;
   BufferUse use;
@@ -42,8 +42,8 @@ class KernelCalls final : public GroupCalls {
       : options_(options), shared_(shared) {}
   KernelCalls(const KernelCalls&) = delete;
   KernelCalls& operator=(const KernelCalls&) = delete;
-  /// CUDA may wait for any stream of the process, and so for other ranks, when memory is given
-  /// back.
+  /// Keeps its memory, because CUDA may wait for any stream of the process, and so for other ranks,
+  /// when memory is freed.
   ~KernelCalls() override {
     if (!has_) return;
     BlockBudget::of_process().give_back(has_.get());
@@ -53,13 +53,13 @@ class KernelCalls final : public GroupCalls {
   Status open();
   /// Reserves blocks (BlockBudget): as many on all ranks, so that all refuse the same programs.
   Status exchange_limits(Exchange& exchange, Exchange::TimePoint deadline);
-  /// Once kernels are known to work: from then on callers' buffers are lent.
+  /// May be called once kernels are known to work: from then on callers' buffers are lent.
   Status open_lending(Exchange& exchange, Exchange::TimePoint deadline) {
     return device::put(Lending::make(options_.rank, options_.size, options_.device, shared_.words(),
                                      exchange, deadline),
                        lending_);
   }
-  /// Of kernels that do not end, so that their blocks stay counted.
+  /// For kernels that do not end: their blocks stay counted.
   void abandon() { keep_for_ever(std::exchange(has_, nullptr)); }
   Result<const GroupProgram*> load(const LoweredTeam& lowered) override;
   Status put(const GroupCall& call) override;
@@ -72,7 +72,7 @@ class KernelCalls final : public GroupCalls {
   }
 
  private:
-  /// What is on the GPU, or mapped there.
+  /// Resources on the GPU, or mapped there.
   struct Has {
     OwnStream uploads;
     TeamTurns turns;
@@ -138,7 +138,7 @@ Status KernelCalls::exchange_limits(Exchange& exchange, Exchange::TimePoint dead
   return {};
 }
 
-/// Of blocks that any program can have, whatever shared memory it needs.
+/// Reserves blocks that any program can have, whatever shared memory it needs.
 Result<std::uint32_t> KernelCalls::reserve_blocks() {
   const auto counted = counted_blocks(options_.device, 1, kMostTeamThreads);
   CCOLL_TRY(counted);
@@ -178,7 +178,7 @@ Result<const GroupProgram*> KernelCalls::load(const LoweredTeam& lowered) {
                 "a program whose ranks share GPUs or read others' buffers: expected is a GPU for "
                 "each, and slots or words for all that others read");
   }
-  // Whose buffers are in place no other rank knows.
+  // A rank does not know which other ranks have their buffers in place.
   if (lowered.program.by_words && !lowered.in_place) {
     return fail(ErrorKind::invalid_argument,
                 "a program by words for ranks not all of which are in place: expected is one for "
@@ -248,7 +248,7 @@ TeamLaunch KernelCalls::arguments(const KernelProgram& program, const GroupCall&
   launch.state.awaited_devices = options_.size;
   launch.state.ended = kEndedFlags;
   launch.loans = said_of(loans);
-  // Others' buffers no block of this rank knows but by what they lend.
+  // Blocks of this rank know other ranks' buffers only as far as these are lent.
   launch.buffers[2 * options_.rank] = call.input;
   launch.buffers[2 * options_.rank + 1] = call.output;
   for (std::uint32_t rank = 0; rank < options_.size; ++rank) {
@@ -270,7 +270,7 @@ Result<std::unique_ptr<GroupCalls>> make_kernel_calls(const StreamGroupOptions& 
                                                       const SharedGroup& shared, Exchange& exchange,
                                                       Exchange::TimePoint deadline) {
   auto made = std::make_unique<KernelCalls>(options, shared);
-  // Nobody writes flags or words that are yet to be zeroed.
+  // Nobody may write flags or words before they are zeroed.
   CCOLL_TRY(agree(exchange, made->open(), kNoneWaits, deadline));
   CCOLL_TRY(made->exchange_limits(exchange, deadline));
   const KernelTrial trial = try_kernels(*made, options, shared, deadline);

@@ -14,10 +14,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Of each rank, by one call through slots, and as many by as many calls by words.
+/// Patterns that each rank sends by one call through slots, and again by as many by words.
 constexpr std::uint32_t kPatterns = 4;
 constexpr std::size_t kBytes = kPatterns * kTrialBytes;
-/// More than a channel has slots, so that room is waited for, too.
+/// A channel has fewer slots, so the trial waits for room, too.
 constexpr std::uint64_t kSlices = 4 * kTeamSlots;
 static_assert(kTrialBytes <= kTinyBytes);
 
@@ -57,7 +57,7 @@ Result<LoweredTeam> lowered_exchange(Rank size, bool by_words) {
   return lowered;
 }
 
-/// All of one rank's.
+/// One rank's part of the trial.
 class Exchanging {
  public:
   Exchanging(GroupCalls& calls, const StreamGroupOptions& options, const GroupWords& words)
@@ -70,7 +70,7 @@ class Exchanging {
     auto wrong = trial_->find_wrong(output(0), 0, all(), limit);
     CCOLL_TRY(wrong);
     if (*wrong) return is_wrong(**wrong / kPatterns, "");
-    // One behind another, so that each has what the one before has left.
+    // These follow one another, so that each meets what the one before has left.
     for (std::uint32_t i = 0; i < kPatterns; ++i) {
       const std::uint32_t at = kPatterns + i;
       CCOLL_TRY(calls_.put({*by_words_, input(at), output(at), trial_->stream()}));
@@ -101,7 +101,7 @@ class Exchanging {
     CCOLL_TRY(
         Trial::make(2 * (kPatterns + all())).map([&](auto made) { trial_ = std::move(made); }));
     for (std::uint32_t i = 0; i < kPatterns; ++i) {
-      // In the order in which they come to be in the outputs.
+      // The order is that in which they come into the outputs.
       const std::uint32_t slots = options_.rank * kPatterns + i;
       const std::uint32_t words = all() + i * options_.size + options_.rank;
       CCOLL_TRY(trial_->write(slots, input(i), limit));
@@ -123,11 +123,11 @@ class Exchanging {
     return fail(ErrorKind::unsupported, "what rank {}'s kernel writes here{} is wrong", rank, how);
   }
 
-  /// All ranks' patterns of either way.
+  /// The patterns of all ranks of either kind.
   std::uint32_t all() const { return kPatterns * options_.size; }
-  /// The rank's `i`-th pattern of both ways.
+  /// The rank's `i`-th pattern of both kinds.
   std::byte* input(std::uint32_t i) const { return trial_->memory() + i * kTrialBytes; }
-  /// Where all ranks' `i`-th begin.
+  /// Where the `i`-th patterns of all ranks begin.
   std::byte* output(std::uint32_t i) const { return input(2 * kPatterns + i * options_.size); }
 
   GroupCalls& calls_;
@@ -149,7 +149,7 @@ KernelTrial try_kernels(GroupCalls& calls, const StreamGroupOptions& options,
   if (trial.works) return trial;
   Failure& why = trial.works.error();
   trial.has_ended = exchanging.give_up(why);
-  // There may be memory next time; what one cannot rely on is given up.
+  // There may be memory next time. After any other failure kernels are given up.
   if (why.kind != ErrorKind::exhausted) why.kind = ErrorKind::unsupported;
   return trial;
 }

@@ -4,7 +4,7 @@
 //                                         ◄─────────  mapped, or refused and why
 // withdrawal: number                      ─────────►  clears the place, unmaps it
 //
-// Each rank has an inbox, a socket of which all others have the other end.
+// Each rank has an inbox: a socket whose other end all others have.
 #include "gpu/group/lending.hpp"
 
 #include <poll.h>
@@ -31,11 +31,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostTextBytes = 500;
 constexpr std::size_t kMostMessageBytes = 1 + 4 + 4 + 4 + kMostTextBytes;
-/// An inbox that is full is tried again after it.
+/// The time after which a full inbox is tried again.
 constexpr int kAgainMs = 5;
-/// Who ends tries so long to tell the others what it takes back.
+/// How long an ending rank tries to tell the others what it takes back.
 constexpr std::chrono::seconds kForWithdrawals{1};
-/// Numbers are said twice as large.
+/// Readers are told twice the number.
 constexpr std::uint32_t kMostNumber = UINT32_MAX / 2;
 
 }  // namespace
@@ -58,7 +58,7 @@ Lending::Lending(std::uint32_t rank, std::uint32_t size, int device, GroupWords 
       rounds_(kLoanPlaces),
       taken_(kLoanPlaces) {}
 
-/// Who cannot have an inbox, or a thread for it, is lent nothing, and so nobody is.
+/// A rank without an inbox, or a thread for it, can borrow nothing, and so no rank lends.
 Status Lending::open(Exchange& exchange, Exchange::TimePoint deadline) {
   int pair[2] = {-1, -1};
   wakes_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -105,7 +105,7 @@ void Lending::wake() const {
   static_cast<void>(::write(wakes_.number(), &one, sizeof one) == sizeof one);
 }
 
-// What this rank lends
+// Memory that this rank lends
 
 std::optional<Lending::Loan> Lending::find(const std::byte* data, std::uint64_t bytes,
                                            std::chrono::milliseconds patience) {
@@ -121,19 +121,19 @@ std::optional<Lending::Loan> Lending::find(const std::byte* data, std::uint64_t 
     if (!lent.is_refused) {
       if (const auto offered = offer(*memory, lent.number); !offered) {
         lent.is_refused = true;
-        // Of a rank that has gone others tell.
+        // Others report a rank that has gone.
         if (offered.error().kind != ErrorKind::peer_lost) tell_refused(offered.error().message);
       }
     }
     wake();
   }
-  // Nobody frees it meanwhile.
+  // Nobody frees the memory meanwhile.
   changed_.wait_for(lock, patience, [&] { return lent.is_refused || lent.answers + 1 == size_; });
   if (lent.is_refused || lent.answers + 1 != size_) return std::nullopt;
   return Loan{lent.number, static_cast<std::uint64_t>(data - memory->data())};
 }
 
-/// To all others; with the lock held.
+/// Goes to all others; the caller holds the lock.
 Status Lending::offer(Lendable& memory, std::uint32_t number) {
   for (std::uint32_t rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
@@ -146,7 +146,7 @@ Status Lending::offer(Lendable& memory, std::uint32_t number) {
   return {};
 }
 
-/// One whose place no other has; 0: none.
+/// A number whose place no other has; 0: there is none.
 std::uint32_t Lending::take_number() {
   for (std::uint32_t place = 0; place < kLoanPlaces; ++place) {
     const std::uint64_t number = (std::uint64_t{rounds_[place]} + 1) * kLoanPlaces + place;
@@ -167,7 +167,7 @@ void Lending::withdraw(std::uint64_t id) {
   wake();
 }
 
-/// With the lock held.
+/// The caller holds the lock.
 void Lending::withdraw(const Lent& lent) {
   const std::uint32_t number = lent.number;
   if (number == 0) return;
@@ -195,7 +195,7 @@ void Lending::note_answer(const Message& answer) {
   changed_.notify_all();
 }
 
-/// With the lock held.
+/// The caller holds the lock.
 void Lending::tell_refused(std::string_view why) {
   if (std::exchange(is_refusal_told_, true)) return;
   log().warn(
@@ -206,12 +206,12 @@ void Lending::tell_refused(std::string_view why) {
 
 // Messages
 
-/// With the lock held.
+/// The caller holds the lock.
 void Lending::send(std::uint32_t to, Message message) {
   if (outboxes_[to].socket.open()) outboxes_[to].waiting.push_back(std::move(message));
 }
 
-/// Whether some have to be tried again.
+/// Whether some messages have to be tried again.
 bool Lending::send_waiting() {
   const std::lock_guard lock(mu_);
   bool is_full = false;
@@ -241,7 +241,7 @@ bool Lending::send_waiting() {
   return is_full;
 }
 
-/// That rank's group has ended, so nothing that is lent to all can be from now on.
+/// That rank's group has ended, so nothing can be lent to all from then on.
 void Lending::close(Outbox& outbox) {
   outbox.socket = FileDescriptor();
   outbox.waiting.clear();
@@ -251,7 +251,7 @@ void Lending::close(Outbox& outbox) {
 
 void Lending::serve() {
   for (std::optional<Clock::time_point> gives_up;;) {
-    // Before it sends: so what is taken back at the end is sent.
+    // This comes before it sends, so that what is taken back at the end is sent.
     if (!gives_up && is_over()) gives_up = Clock::now() + kForWithdrawals;
     const bool comes_again = send_waiting();
     if (gives_up && (!comes_again || Clock::now() >= *gives_up)) return;
@@ -305,7 +305,7 @@ void Lending::take(Message message) {
   }
 }
 
-// What others lend
+// Memory that others lend
 
 Status Lending::borrow(Message offer) {
   auto borrowed = device::borrow(device_, offer.text, std::move(offer.file));

@@ -1,38 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Memory of callers (registrations.hpp) on its way to the other ranks of a group, so that these
-/// read slices where they lie. Each rank maps what others offer, on a thread of its own, and says
-/// so; everything else goes through slots, also what somebody has not mapped yet. Only in builds
-/// with CUDA, of which it knows nothing here.
+/// Offers callers' memory (registrations.hpp) to the other ranks of a group, which then read slices
+/// where they lie. Each rank maps what others offer, on a thread of its own, and answers.
+/// Everything else goes through slots, also memory that some rank has not mapped yet. Only in
+/// builds with CUDA; knows no CUDA itself.
 ///
-/// Whether a rank's buffer is lent that rank alone knows, while all have put their parts of a call
-/// into their streams ahead. So readers find out when they run: the lender's stream says, before
-/// the first slice of a call, in which memory each of its buffers is and where in it, and takes
-/// that back at the call's end, behind the wait for all that it has sent to be read (kLoanWords);
-/// or the team kernel's blocks say so with the first slice of each channel, and wait for the same
-/// before they end (TeamLoans). Readers' kernels look there, and find the memory's address among
-/// those that their own host has mapped (LoanPlace).
+/// Only the rank itself knows whether its buffer is lent, while all ranks enqueue their parts of a
+/// call ahead. So readers find out when they run. With steps, the lender's stream says before a
+/// call's first slice in which memory each buffer lies, and where in it. It takes that back at the
+/// call's end, behind the wait for all that it has sent to be read (kLoanWords). With the team
+/// kernel, blocks say so with the first slice of each channel, and wait for the same before they
+/// end (TeamLoans). Readers' kernels look there, and find the memory's address among those that
+/// their own host has mapped (LoanPlace).
 ///
-/// Why nobody reads what is gone, or something else:
-/// - A rank lends a memory only once all others have said that they have mapped it, and their hosts
-///   have written the place before they say so. It waits for that in no stream, so a rank that does
-///   not answer costs a copy and holds nobody up.
+/// Why nobody reads memory that is gone, or the wrong memory:
+/// - A rank lends a memory only once all others have answered that they have mapped it; their hosts
+///   write the place before they answer. No stream waits for that, so a rank that does not answer
+///   costs a copy and holds nobody up.
 /// - A memory that is freed is taken back. It belongs to its calls until the lender's stream has
-///   passed them, and so everybody has read; who hears of it unmaps it. But where the group has
-///   been given up, streams pass before others have read: then what is mapped stays mapped until
-///   the group ends, after its streams have. Its abort word is there before any stream goes on by
-///   it, so before the memory can be freed.
-/// - A memory's number is its own for ever, so that one which comes to the same address, or to the
-///   same place in the tables, is never taken for it: a reader compares. Offers and their end come
-///   in order.
-/// - A mapping keeps memory of ccoll::allocate alive whose owner has been killed; what it lent is
-///   read, or given up. Whether it keeps memory of cudaMalloc CUDA does not say.
-/// - Memory of cudaMalloc must not be freed by its user as long as anybody has it open. Each reader
-///   closes it when it hears that it is taken back, and the user may wait for that
-///   (ipc_memory.hpp).
-/// - What a graph lends is in the graph: its memory is kept as long as the graph may run, as all of
-///   a graph's buffers are. Where it is not, kernels fail rather than read what came after it.
+///   passed them, by which time everybody has read; readers then unmap it. But if the group has
+///   been given up, streams pass before others have read: then mapped memory stays mapped until the
+///   group ends, after its streams have. The abort word is there before it lets any stream go on,
+///   so before the memory can be freed.
+/// - A memory's number is never used again. So another memory at the same address, or at the same
+///   place in the tables, is never taken for it: a reader compares. Offers and withdrawals come in
+///   order.
+/// - A mapping keeps memory of ccoll::allocate alive if its owner is killed; what it lent is read,
+///   or given up. CUDA does not say whether a mapping keeps memory of cudaMalloc.
+/// - The user must not free memory of cudaMalloc as long as anybody has it open. Each reader closes
+///   it on hearing that it is taken back, and the user may wait for that (ipc_memory.hpp).
+/// - A graph contains what it lends: its memory is kept as long as the graph may run, as all of a
+///   graph's buffers are. If it is not, kernels fail rather than read what replaced it.
 
 #include <chrono>
 #include <condition_variable>
@@ -60,22 +59,22 @@ namespace ccoll::device {
 class Lending final : public Registrations::Watcher {
  public:
   struct Loan {
-    std::uint32_t number;  ///< of the memory
-    std::uint64_t offset;  ///< in it
+    std::uint32_t number;  ///< the memory's
+    std::uint64_t offset;  ///< in the memory
   };
 
-  /// By all ranks. `words` must outlive it, and be the same memory for all.
+  /// All ranks call it. `words` must outlive it, and be the same memory for all.
   static Result<std::shared_ptr<Lending>> make(std::uint32_t rank, std::uint32_t size, int device,
                                                GroupWords words, Exchange& exchange,
                                                Exchange::TimePoint deadline);
   Lending(const Lending&) = delete;
   Lending& operator=(const Lending&) = delete;
-  /// Takes back what is lent and unmaps what is borrowed: nobody may read it any more. Others hear
-  /// of it, but for those that have heard nothing for a second.
+  /// Takes back what is lent and unmaps what is borrowed: nobody may read it any more. Tells the
+  /// other ranks, except those that take no message within a second.
   ~Lending() override;
 
-  /// How the others find these bytes. Nothing where they are not registered, some rank cannot map
-  /// them, and until all have: the first time that is asked begins it, and it may be waited for.
+  /// How the others find these bytes. Empty if they are not registered, if some rank cannot map
+  /// them, and until all have. The first call begins the mapping; each waits at most `patience`.
   std::optional<Loan> find(const std::byte* data, std::uint64_t bytes,
                            std::chrono::milliseconds patience);
   void withdraw(std::uint64_t id) override;
@@ -86,12 +85,12 @@ class Lending final : public Registrations::Watcher {
     Kind kind = Kind::offer;
     std::uint32_t from = 0;
     std::uint32_t number = 0;
-    std::string text = {};                   ///< of an offer the directions, of a refusal why
-    FileDescriptor file = FileDescriptor();  ///< of an offer
+    std::string text = {};                   ///< an offer's directions, or why it is refused
+    FileDescriptor file = FileDescriptor();  ///< an offer's
   };
-  /// To one other rank, in order.
+  /// Messages to one other rank, in order.
   struct Outbox {
-    FileDescriptor socket;  ///< none: it takes no more
+    FileDescriptor socket;  ///< none: the rank takes no more messages
     std::deque<Message> waiting;
   };
   struct Lent {
@@ -124,7 +123,7 @@ class Lending final : public Registrations::Watcher {
   const GroupWords words_;
   FileDescriptor wakes_;  // immutable after open()
   FileDescriptor inbox_;  // the thread's after open()
-  /// What others lend; by lender and place. The thread's after open().
+  /// The memory that others lend, by lender and place. The thread's after open().
   std::map<std::pair<std::uint32_t, std::uint32_t>, Borrowed> borrowed_;
 
   std::mutex mu_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each rank, and after each of these says whether it could (Exchange::swap):
+// Each rank does this, and after each step says whether it could (Exchange::swap):
 //   makes memory, and rank 0 words
 //   gives the descriptors to all, and maps what it is given
 //   writes a pattern of its own
@@ -23,12 +23,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What ranks say to each other at set-up.
+/// The version of what ranks tell each other at set-up.
 constexpr std::uint32_t kVersion = 4;
 constexpr std::size_t kMostReasonBytes = 1000;
 constexpr std::string_view kNotShared = "GPU memory is not shared";
 
-/// Each rank's pattern is what its kernel reads here.
+/// This rank's kernel reads each rank's memory, and must find that rank's pattern.
 Status read_patterns(Trial& trial, const SharedGroup& group, std::uint32_t ranks,
                      Clock::time_point limit) {
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
@@ -43,8 +43,8 @@ Status read_patterns(Trial& trial, const SharedGroup& group, std::uint32_t ranks
   return fail(ErrorKind::unsupported, "the memory of rank {}'s GPU reads wrong", **wrong);
 }
 
-/// This rank's stream waits for a word that the host of the rank before writes, and then writes one
-/// that this waits for.
+/// This rank's stream waits for a word that the host of the rank before writes. Then it writes a
+/// word that this host waits for.
 Status pass_words(Trial& trial, const SharedGroup& group, const StreamGroupOptions& options,
                   Clock::time_point limit) {
   const auto found = find_driver();
@@ -60,7 +60,7 @@ Status pass_words(Trial& trial, const SharedGroup& group, const StreamGroupOptio
       cu.status(cu.write_value(trial.stream(), address(own + 4), 1, CU_STREAM_WRITE_VALUE_DEFAULT),
                 "cuStreamWriteValue32"));
   CCOLL_TRY(trial.mark());
-  // Rank r's words are served by rank r - 1.
+  // Rank r - 1 serves rank r's words.
   const std::uint32_t served = (options.rank + 1) % options.size;
   const std::size_t theirs = GroupWords::trial_at(served);
   const GroupWords words = group.words();
@@ -113,7 +113,7 @@ Result<std::unique_ptr<SharedGroup>> SharedGroup::make(const StreamGroupOptions&
   const CurrentDevice current(options.device);
   const BesideCaptures beside;
   std::unique_ptr<SharedGroup> made(new SharedGroup(options));
-  // Who fails goes on as far as the others wait for it.
+  // A rank that fails goes on as far as the others wait for it.
   Status own = made->check_options();
   if (own) own = current.status();
   if (own) own = made->make_own();
@@ -141,7 +141,7 @@ Status SharedGroup::check_options() const {
 
 Status SharedGroup::make_own() {
   memories_.resize(options_.size);
-  // Loaded later, they might wait for all streams of the process, and so for other ranks.
+  // Kernels that load later might wait for all streams of the process, and so for other ranks.
   CCOLL_TRY(load_kernels());
   const std::uint64_t bytes = std::max<std::uint64_t>(options_.shared_bytes, kTrialBytes);
   CCOLL_TRY(put(SharedMemory::make(options_.device, bytes), memories_[options_.rank]));
@@ -163,7 +163,7 @@ std::string SharedGroup::introduction() const {
       .take();
 }
 
-/// What each rank has given.
+/// Maps what each rank has given.
 Status SharedGroup::map_all(std::vector<Parcel> parcels) {
   for (std::uint32_t rank = 0; rank < options_.size; ++rank) {
     const Parcel& parcel = parcels[rank];
@@ -191,7 +191,7 @@ Status SharedGroup::map_all(std::vector<Parcel> parcels) {
       CCOLL_TRY(put(Segment::map(parcel.files[1], GroupWords::bytes(options_.size, options_.links)),
                     made_));
     }
-    // Of the same process and GPU: the same addresses.
+    // Memory of the same process and GPU has the same address here.
     memories_[rank] = SharedMemory::find(id, options_.device);
     if (memories_[rank]) continue;
     auto mapped = SharedMemory::import(options_.device, parcel.files[0], bytes);
@@ -211,14 +211,14 @@ void SharedGroup::abandon() const {
   keep_for_ever(segment_);
 }
 
-/// Patterns before words, and each only once all have had the one before, lest a rank that waits in
-/// vain be taken for the cause.
+/// Tries patterns before words, and each only once all ranks have had the one before. Otherwise a
+/// rank that waits in vain could be taken for the cause.
 Status SharedGroup::try_out(Exchange& exchange, TimePoint deadline) {
   std::shared_ptr<Trial> trial;
   const auto limit = [&] { return trial_limit(options_, deadline); };
   const auto heard = [&](Status works) {
     if (!works && works.error().kind == ErrorKind::timed_out) {
-      // What one cannot rely on is given up, for whatever reason it does not come.
+      // If data does not come in time, memory is not shared, whatever the reason.
       works.error().kind = ErrorKind::unsupported;
       keep_for_ever(std::move(trial));
       abandon();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What the ranks of a group share, be they of one process or several: memory of each one's GPU,
-/// and words. Made by all together and tried out with data and words before anything uses it. Only
-/// in builds with CUDA, of which it knows nothing here.
+/// The memory that the ranks of a group share, in one process or several: memory of each one's GPU,
+/// and words. All ranks make it together, and try it out with data and words before anything uses
+/// it. Only in builds with CUDA; knows no CUDA itself.
 
 #include <chrono>
 #include <cstddef>
@@ -24,24 +24,24 @@ struct StreamGroupOptions {
   std::uint32_t rank = 0;
   std::uint32_t size = 1;  ///< at most kMostTeamRanks
   int device = 0;          ///< this process's number of it; ranks may differ
-  /// What programs may need for slots and scratch, of each rank; the same on all.
+  /// For each rank, the slots and scratch that programs may need; the same on all.
   std::uint64_t shared_bytes = 32 << 20;
   /// Channels from one rank to another, which are a program's lanes; the same on all.
   std::uint32_t links = 16;
-  std::uint32_t most_blocks = 32;  ///< of a kernel; of the team kernel 0: kBlocksOfRank
-  bool by_kernels = false;         ///< calls are the team kernel's, else steps; the same on all
-  /// Whether steps of all_gather and all_to_all are copies, through slots, and run no kernels; the
+  std::uint32_t most_blocks = 32;  ///< per kernel; for the team kernel 0: kBlocksOfRank
+  bool by_kernels = false;         ///< calls run the team kernel, else steps; the same on all
+  /// Whether steps of all_gather and all_to_all are copies, through slots, without kernels; the
   /// same on all.
   bool by_copies = false;
-  /// How long anything that is tried out may take, and half of the time there is at most.
+  /// How long each trial may take; at most half of the time there is.
   std::chrono::milliseconds trial{5000};
 };
 
-/// Until when what is tried out from now on may take, of a set-up that ends at `deadline`.
+/// The time limit of a trial that begins now, in a set-up that ends at `deadline`.
 Exchange::TimePoint trial_limit(const StreamGroupOptions& options, Exchange::TimePoint deadline);
 
-/// By all ranks, each with how far it has come: where one has failed all do, with its words behind
-/// `what`.
+/// All ranks call it, each with its own status. If one has failed, all fail, with its message
+/// behind `what`.
 Status agree(Exchange& exchange, const Status& own, std::string_view what,
              Exchange::TimePoint deadline);
 
@@ -49,20 +49,20 @@ class SharedGroup {
  public:
   using TimePoint = Exchange::TimePoint;
 
-  /// By all ranks. Fails on all with what failed on the first rank where something did.
+  /// All ranks call it. It fails on all with the failure of the first rank that had one.
   static Result<std::unique_ptr<SharedGroup>> make(const StreamGroupOptions& options,
                                                    Exchange& exchange, TimePoint deadline);
 
   /// Where this rank's GPU sees the memory of rank `rank`.
   std::byte* memory(std::uint32_t rank) const { return memories_[rank]->data(); }
-  /// Of this rank's.
+  /// The size of this rank's memory.
   std::uint64_t own_bytes() const { return memories_[options_.rank]->size(); }
   GroupWords words() const { return {segment_->segment().data(), options_.size, options_.links}; }
   /// Where this rank's GPU sees the word that lies at `at`.
   std::uint32_t* word_on_device(std::size_t at) const {
     return reinterpret_cast<std::uint32_t*>(segment_->on_device() + at);
   }
-  /// Something may use it for ever: it stays.
+  /// Keeps the memory for ever, because something may still use it.
   void abandon() const;
 
  private:

@@ -22,18 +22,18 @@ namespace {
 struct LoadedSteps final : GroupProgram {
   RankSteps of;
   BufferUse use;
-  bool by_copies = false;  ///< what it does are copies, and no kernels
-  /// Steps of programs loaded before: so a step's number says the program, too.
+  bool by_copies = false;  ///< its work is copies, without kernels
+  /// The steps of programs loaded before, so that a step's number tells the program, too.
   std::uint32_t base = 0;
 };
 
 /// A block of a kernel has at least so much to do.
 constexpr std::uint64_t kBytesPerBlock = 32 << 10;
 
-/// Of the caller's buffers, as RankSteps counts them.
+/// The caller's buffers, in the order in which RankSteps counts them.
 constexpr StepPlace::In kBuffers[] = {StepPlace::In::input, StepPlace::In::output};
 
-/// From the host to the host CUDA copies before the function returns: that would wait for streams.
+/// CUDA copies from host to host before the function returns: that would wait for streams.
 bool are_on_device(const GroupCall& call) {
   return device_of(call.input) && device_of(call.output);
 }
@@ -61,7 +61,7 @@ class StepCalls final : public GroupCalls {
     const std::array<std::byte*, 2> buffers;
     const cudaStream_t stream;
     const bool by_copies;
-    const CallLoans loans;  ///< none of copies: who reads from a fixed place finds nothing lent
+    const CallLoans loans;  ///< empty for copies: a reader at a fixed place finds nothing lent
 
     bool lends(const StepBuffer& buffer) const {
       return buffer.is_any() && loans.lends(number_of(buffer.in), buffer.if_separate);
@@ -132,7 +132,7 @@ Status StepCalls::put_in(const LoadedSteps& steps, const Call& call) {
   return write(call, GroupWords::begun_at(options_.rank), 0);
 }
 
-/// Says where it begins and ends: see GroupWords::plain_at.
+/// Tells where the call begins and ends: see GroupWords::plain_at.
 Status StepCalls::put_in_plain(const LoadedSteps& steps, const Call& call) {
   const std::size_t words = GroupWords::plain_at(options_.rank);
   CCOLL_TRY(write(call, words, ++plain_calls_));
@@ -173,7 +173,7 @@ Status StepCalls::put_step(const LoadedSteps& steps, std::uint32_t number, const
   return {};
 }
 
-/// Who sees the number sees the rest.
+/// Writes the number last: a reader that sees it sees the rest.
 Status StepCalls::lend(const Call& call) const {
   for (std::size_t i = 0; i < call.loans.of.size(); ++i) {
     if (!call.loans.of[i]) continue;
@@ -186,7 +186,7 @@ Status StepCalls::lend(const Call& call) const {
   return {};
 }
 
-/// Behind the wait for all to have read.
+/// Follows the wait for all to have read.
 Status StepCalls::take_back(const Call& call) const {
   for (std::size_t i = 0; i < call.loans.of.size(); ++i) {
     if (call.loans.of[i]) CCOLL_TRY(write(call, GroupWords::loans_at(options_.rank, i), 0));
@@ -221,14 +221,14 @@ Status StepCalls::fold(const Call& call, const StepFold& fold, LaunchWords words
   const LaunchShape shape{
       static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks, options_.most_blocks)), 512};
   std::byte* const out = address(call, fold.out);
-  // Of one source, bits are copied.
+  // With one source, bits are copied.
   const bool copies = sources.size() == 1 && fold.divisor == 1;
   const DataType type = copies ? DataType::uint8 : call.steps.type;
   return launch_combine(type, copies ? ReduceOp::bit_or : call.steps.op, sources, out,
                         fold.bytes / size_of(type), fold.divisor, shape, call.stream, words, lent);
 }
 
-/// Of one source. After an abort it copies what it finds there: nobody takes it for a result.
+/// Copies the only source. After an abort the source may be incomplete: nobody uses the copy.
 Status StepCalls::copy(const Call& call, const StepFold& fold) const {
   CCOLL_CHECK(fold.sources.end - fold.sources.begin == 1 && fold.divisor == 1);
   const std::byte* const from = address(call, call.steps.sources[fold.sources.begin].place);
@@ -243,8 +243,8 @@ std::byte* StepCalls::address(const Call& call, const StepPlace& place) const {
   return call.buffers[number_of(place.in)] + place.offset;
 }
 
-/// Where the last program is that was called, as it has begun to work on none, or the one that it
-/// works on.
+/// Where the program stands that the stream works on. If it has begun none, the program called
+/// last.
 std::string StepCalls::standing(const GroupProgram& last) const {
   const std::uint32_t begun = load_acquire(words_.word(GroupWords::begun_at(options_.rank)));
   const auto* at = static_cast<const LoadedSteps*>(&last);
@@ -257,7 +257,7 @@ std::string StepCalls::standing(const GroupProgram& last) const {
                      at->of.steps.size(), awaited(at->of, next));
 }
 
-/// The first word that steps from `from` on wait for in vain.
+/// The first word that steps from `from` on still wait for.
 std::string StepCalls::awaited(const RankSteps& steps, std::uint32_t from) const {
   for (std::uint32_t i = from; i < steps.steps.size(); ++i) {
     const RankStep& step = steps.steps[i];

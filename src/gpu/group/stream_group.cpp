@@ -28,16 +28,16 @@ class StreamGroup::Device {
   Status open(Exchange& exchange, TimePoint deadline);
   Result<const GroupProgram*> load(const LoweredTeam& lowered);
   Status call(const GroupCall& call);
-  /// Whether what was called has ended by `deadline`; false at once where a rank has given up.
+  /// Whether what was called has ended by `deadline`; false at once if a rank has given up.
   Result<bool> ended_by(TimePoint deadline) const;
-  /// Lets all streams go on until what was called has ended; false where it does not.
+  /// Lets all streams go on until what was called has ended; false if it does not end.
   bool end() const;
   /// Where this rank's stream is.
   std::string standing() const {
     return last_ == nullptr ? "nothing was called" : standing(*last_);
   }
   std::string standing(const GroupProgram& program) const { return calls_->standing(program); }
-  /// Why all is over; nothing as long as it is not.
+  /// Why all is over; empty if it is not.
   std::optional<Failure> cause() const { return words_.cause(options_.rank); }
   void abort(const Failure& why) const {
     words_.give_up(options_.rank, why);
@@ -46,7 +46,7 @@ class StreamGroup::Device {
   void release() const { words_.release(); }
   bool has_ended() const {
     if (!called_.load(std::memory_order_acquire)) return true;
-    // One that has failed has ended.
+    // A stream that has failed has ended.
     return has_happened(finished_, options_.device).value_or(true);
   }
   std::optional<PlainCalls> plain_calls() const {
@@ -65,7 +65,7 @@ class StreamGroup::Device {
   std::unique_ptr<GroupCalls> calls_;  // immutable after open()
   OwnEvent finished_;  // immutable after open(); recorded behind the last call, but for graphs
   std::atomic<bool> called_{false};
-  const GroupProgram* last_ = nullptr;  ///< called
+  const GroupProgram* last_ = nullptr;  ///< called last
 };
 
 StreamGroup::Device::~Device() {
@@ -105,7 +105,7 @@ Status StreamGroup::Device::call(const GroupCall& call) {
   const Status recorded =
       cuda_status(cudaEventRecord(finished_.get(), call.stream), "recording the end of a call");
   if (called) called = recorded;
-  // What others wait for may never come now; of a capture nothing runs.
+  // Others may wait in vain for this call, which failed; a failed capture never runs.
   if (!called) abort(called.error());
   return called;
 }
@@ -134,7 +134,7 @@ bool StreamGroup::Device::end() const {
   const BesideCaptures beside;
   const auto limit = Clock::now() + kGrace;
   do {
-    // What a stream has written since may have undone it.
+    // A stream's writes since may have undone it.
     words_.release();
     const cudaError_t error = cudaEventQuery(finished_.get());
     if (error == cudaSuccess) return true;
@@ -151,7 +151,7 @@ Result<std::unique_ptr<StreamGroup>> StreamGroup::make(const StreamGroupOptions&
   auto room = options;
   if (options.by_kernels) {
     room.shared_bytes += kernel_calls_bytes();
-    room.links = 1;  // which have no use for them
+    room.links = 1;  // kernels have no use for links
   }
   CCOLL_TRY(put(SharedGroup::make(room, exchange, deadline), shared));
   auto device = std::make_unique<Device>(options, std::move(shared));
@@ -166,7 +166,7 @@ StreamGroup::~StreamGroup() {
   if (ended && *ended) return;
   device_->abort({ErrorKind::aborted, "the group has gone before its calls ended", std::nullopt});
   if (device_->end()) return;
-  // What may still be used must stay.
+  // Memory that may still be used must stay.
   keep_for_ever(std::move(device_));
 }
 

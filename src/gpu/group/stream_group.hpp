@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// One rank of a group whose ranks are of different processes of a host, on one GPU or on several
-/// that reach each other. Its calls are stream steps (rank_steps.hpp), right wherever memory can be
-/// shared at all, since nothing on the device waits by spinning; or, where each rank has a GPU of
-/// its own, the team kernel (interpret.hpp), of which each rank launches its part by itself, and
-/// whose blocks wait for those on other GPUs. Knows CUDA's streams by name only; only in builds
-/// with CUDA.
+/// One rank of a group whose ranks are in different processes of a host, on one GPU or on several
+/// that reach each other. Its calls are stream steps (rank_steps.hpp), which work wherever memory
+/// can be shared at all, since nothing on the device waits by spinning. If each rank has its own
+/// GPU, they may be the team kernel (interpret.hpp): each rank launches its part by itself, and its
+/// blocks wait for those on other GPUs. Knows CUDA's streams by name only; only in builds with
+/// CUDA.
 
 #include <chrono>
 #include <cstddef>
@@ -22,65 +22,64 @@
 
 namespace ccoll::device {
 
-/// abort() and check() by any thread; all else by one at a time.
+/// Any thread may call abort() and check(); all else is for one thread at a time.
 class StreamGroup {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  /// All ranks together: shares memory, then tries with data and words whether what is shared
-  /// works. If anything does not for any rank, it fails on all, and says what and where.
+  /// All ranks call it together. It shares memory, then tries with data and words whether that
+  /// works. If anything fails for any rank, it fails on all, and says what and where.
   static Result<std::unique_ptr<StreamGroup>> make(const StreamGroupOptions& options,
                                                    Exchange& exchange, TimePoint deadline);
   StreamGroup(const StreamGroup&) = delete;
   StreamGroup& operator=(const StreamGroup&) = delete;
-  /// What has been called is ended: with an error on all ranks, if it is not over.
+  /// Ends what has been called: with an error on all ranks, if it is not over.
   ~StreamGroup();
 
-  /// As LowerRequest has them, which programs are to be lowered for.
+  /// The devices that programs must be lowered for, as LowerRequest has them.
   std::vector<std::uint32_t> device_numbers() const;
-  /// Of a program lowered without lending, and if it goes by words, which only kernels do, for all
-  /// ranks in place; stays as long as the group. `unsupported` where it needs more than the options
-  /// say, or more blocks than the rank that could reserve
-  /// least has.
+  /// The program must be lowered without lending. If it goes by words, which only kernels do, it
+  /// must be lowered for all ranks in place. It stays as long as the group. `unsupported` if it
+  /// needs more than the options say, or more blocks than the rank has that could reserve least.
   Result<const GroupProgram*> load(const LoweredTeam& lowered);
 
   /// Puts this rank's part of a call into `stream`, of the rank's GPU, which is the current one;
-  /// `is_captured`: which is captured. All ranks make the same calls in the same order. Buffers
-  /// belong to the call until the stream has passed it. Waits for nobody, but for room in the
-  /// device's queue where a call has more steps than fit. A captured call may be replayed as often
-  /// as all ranks do so, not at the same time as another call of the group, which kernels find out,
-  /// and end all. Others read what it lends of memory of ccoll::allocate, or registered, where that
-  /// lies (lending.hpp), in a captured one if they have mapped it within a second.
+  /// `is_captured`: whether that is captured. All ranks make the same calls in the same order.
+  /// Buffers belong to the call until the stream has passed it. Waits for no rank, only for room in
+  /// the device's queue if a call has more steps than fit. A captured call may be replayed as often
+  /// as all ranks do so, but not at the same time as another call of the group: kernels find that
+  /// out, and end all. Other ranks read memory that it lends, of ccoll::allocate or registered,
+  /// where it lies (lending.hpp). For a captured call they must have mapped it within a second.
   Status call(const GroupProgram* program, std::byte* input, std::byte* output, CUstream_st* stream,
               bool is_captured = false);
 
   /// The host waits for the end of what was called, except by graphs. At the deadline, or when some
-  /// rank has given up, the streams of all ranks go on and end, and do nothing; the failure says
-  /// where this one stood, and if it does not end, that buffers may still be written.
+  /// rank has given up, the streams of all ranks go on and end, and do nothing. The failure says
+  /// where this one stood and, if it does not end, that buffers may still be written.
   Status wait(TimePoint deadline);
-  /// Where this rank's stream stands, if `program` is what it is to do there; any thread may call.
+  /// Where this rank's stream stands, if it is to run `program` there; any thread may call.
   std::string standing(const GroupProgram& program) const;
-  /// After a graph has ended: whether its calls are whole.
+  /// After a graph has ended: whether its calls are complete.
   Status check() const;
-  /// Lets the streams of all ranks go on, with `why` as the error of all of them unless there is
-  /// one already. Does not wait.
+  /// Lets the streams of all ranks go on. `why` is the error of all of them, unless there is one
+  /// already. Does not wait.
   void abort(const Failure& why);
-  /// The same again after an abort: what a stream has written since may have undone it. Any thread
-  /// may call.
+  /// Lets them go on again after an abort: what a stream has written since may have undone it. Any
+  /// thread may call.
   void release() const;
-  /// Whether what was called has ended, except by graphs; after an abort by any thread.
+  /// Whether what was called has ended, except by graphs. After an abort any thread may call.
   bool has_ended() const;
-  /// The calls that were not captured, as the stream comes to them and is through with them, by
-  /// number; of the team kernel, which finds out by itself what is under way at once, none. Any
-  /// thread may call, also CUDA's.
+  /// The numbers of the last calls that the stream has begun and ended, without captured calls.
+  /// Empty for the team kernel, which finds overlapping calls by itself. Any thread may call,
+  /// CUDA's threads too.
   struct PlainCalls {
     std::uint32_t begun = 0;  ///< the last
     std::uint32_t ended = 0;  ///< the last
   };
   std::optional<PlainCalls> plain_calls() const;
-  /// Of memory of the rank's GPU; any thread may call.
+  /// Memory of the rank's GPU, in bytes; any thread may call.
   std::uint64_t held_bytes() const;
-  /// What the calls until now put into slots, a captured one once; any thread may call.
+  /// Bytes that calls have put into slots, a captured call once; any thread may call.
   std::uint64_t slot_bytes() const;
 
  private:

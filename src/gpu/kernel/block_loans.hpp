@@ -2,9 +2,9 @@
 #pragma once
 
 /// Where a block of the team kernel finds the slices that it receives, and whether it lends those
-/// that it sends: as the program says, or as shows in each call (TeamProgram::lends_by_call). Then
-/// the sender's block tells, before its first slice of a channel, in which of its memories the
-/// caller's buffers lie; which the receiver's finds among those that its own host has mapped.
+/// that it sends: as the program says, or by call (TeamProgram::lends_by_call). By call, the
+/// sender's block tells, before a channel's first slice, in which of its memories the caller's
+/// buffers lie. The receiver's block finds these among the memories that its own host has mapped.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,11 +15,11 @@
 
 namespace ccoll::device {
 
-/// Where a slice lies that is received, or of the rank's own.
+/// The place of a slice that is received, or is the rank's own.
 struct SlicePlace {
   Range parts = {};           ///< empty: in its slot
-  bool is_elsewhere = false;  ///< than the launch's buffers say: they are in one that begins at …
-  std::byte* begin = nullptr;  ///< … this place, or nowhere
+  bool is_elsewhere = false;  ///< not in the launch's buffers: in one that begins at …
+  std::byte* begin = nullptr;  ///< … this place; null: nowhere
   CCOLL_HOST_DEVICE constexpr bool is_in_slot() const { return parts.is_empty(); }
 };
 
@@ -32,13 +32,13 @@ class BlockLoans {
   /// Whether receivers read what the step sends where it lies.
   CCOLL_HOST_DEVICE bool lends(const TeamStep& step) const {
     if (!program_.lends_by_call || step.sends.is_empty()) return step.lends;
-    // One step's slices are lent all alike.
+    // All slices of one step are lent alike.
     return is_lent_by(launch_.loans.said, program_.ends[step.sends.begin].loan);
   }
   /// Whether its rank lends any of the caller's buffers.
   CCOLL_HOST_DEVICE bool lends_any() const { return launch_.loans.said != 0; }
 
-  /// By who is about to store the flag for a channel's first slice of the call.
+  /// Called by the thread that next stores the flag for a channel's first slice of the call.
   CCOLL_HOST_DEVICE void tell(std::uint64_t* flag) const {
     if (!program_.lends_by_call) return;
     store_relaxed(&flag[1], launch_.loans.said);
@@ -47,14 +47,14 @@ class BlockLoans {
     store_relaxed(&flag[3], launch_.loans.begins[1]);
   }
 
-  /// By who has seen that flag, which then has what was said kept; or who is to stop, and then
-  /// nobody uses it.
+  /// Called by the thread that has seen that flag: keeps what was said. If the block is to stop,
+  /// nobody uses that.
   CCOLL_HOST_DEVICE void hear(const TeamEnd& end, const std::uint64_t* flag) const {
     if (!program_.lends_by_call) return;
     std::uint64_t* const kept = kept_of(end);
     const std::uint64_t said = kept[0] = load_relaxed(&flag[1]);
     if (said == 0) return;
-    // In the host's memory: all is on its way at once, also of a buffer that is not lent.
+    // The places are in host memory: all loads are in flight at once, also for a buffer not lent.
     const LoanPlace* const places =
         launch_.loans.places + std::uint64_t{program_.channels[end.channel].from} * kLoanPlaces;
     const std::uint64_t input = find_loan(places, TeamLoans::half(said, 0)),
@@ -65,7 +65,7 @@ class BlockLoans {
     kept[2] = output == 0 ? 0 : output + output_begins;
   }
 
-  /// Of a slice received, where hear() comes before.
+  /// The place of a received slice; hear() must come before.
   CCOLL_HOST_DEVICE SlicePlace place_of(const TeamEnd& end) const {
     if (!program_.lends_by_call) return {end.lent};
     const std::uint64_t* const kept = kept_of(end);
@@ -74,8 +74,8 @@ class BlockLoans {
     return {end.loan.parts, true, reinterpret_cast<std::byte*>(kept[1 + end.loan.buffer % 2])};
   }
 
-  /// Of memory that its owner has taken back meanwhile, which it must not have: where nothing is,
-  /// so that the kernel fails rather than read something else.
+  /// Null for memory that its owner has taken back meanwhile, which it must not do: so the kernel
+  /// fails rather than read something else.
   CCOLL_HOST_DEVICE std::byte* address_of(const SlicePlace& from, const TeamPart& part,
                                           std::uint64_t window) const {
     if (!from.is_elsewhere) return launch_.address_of(part, window);
@@ -91,7 +91,7 @@ class BlockLoans {
   CCOLL_HOST_DEVICE bool is_in_workspace(const TeamLoan& loan) const {
     return loan.buffer >= program_.workspace;
   }
-  /// What was said by the channel's sender, then where its buffers begin by it.
+  /// The value that the channel's sender said, then where its buffers begin accordingly.
   CCOLL_HOST_DEVICE std::uint64_t* kept_of(const TeamEnd& end) const {
     return kept_ + TeamProgram::kEndLoanWords * end.number;
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How a call of a team by copies claims the team (TeamClaim), as its kernels do, so that calls
-/// that are under way at once are found out. Kernels of a thread before and behind the copies do
-/// it, which wait for nothing. Shared by host and device code.
+/// How a team's call by copies claims the team (TeamClaim), as its kernels do, so that calls in
+/// flight at once are found out. Kernels of one thread do it before and behind the copies; they
+/// wait for nothing. Shared by host and device code.
 
 #include <cstdint>
 
@@ -12,7 +12,7 @@
 
 namespace ccoll::device {
 
-/// Of one call.
+/// The claim of one call.
 struct CopyClaim {
   TeamClaim* claim = nullptr;
   std::uint64_t id = 0;  ///< TeamLaunch's
@@ -24,16 +24,16 @@ CCOLL_HOST_DEVICE constexpr std::uint64_t owner_of(const CopyClaim& copies) {
   return copies.id | kByCopies;
 }
 
-/// Says that a call has found another one under way, and ends both. Who sees that it is to end sees
-/// why.
+/// Reports that a call has found another one under way, and ends both. A kernel that sees that it
+/// must end also sees why.
 CCOLL_HOST_DEVICE inline void tell_busy(std::uint64_t* busy, std::uint64_t* abort) {
   store_relaxed(busy, 1);
   store_release(abort, 1);
 }
 
-/// By a kernel that has found another call's claim: false as long as that is a kernel's. Copies end
-/// when they are made, which is no kernel's affair that writes nothing itself; and nobody may wait
-/// for the kernel behind them, which may be waiting for room.
+/// For a kernel that has found another call's claim: false as long as that is a kernel's. Copies
+/// end when they are made; this kernel writes nothing, so they do not concern it. It must not wait
+/// for the kernel behind them, which may itself be waiting for room.
 CCOLL_HOST_DEVICE inline bool take_over(std::uint64_t* owner, std::uint64_t value) {
   const std::uint64_t seen = load_relaxed(owner);
   return (seen == 0 || (seen & kByCopies) != 0) && exchange_if(owner, seen, value);
@@ -43,8 +43,8 @@ CCOLL_HOST_DEVICE inline void begin_copies(const CopyClaim& copies) {
   if (!exchange_if(&copies.claim->owner, 0, owner_of(copies))) tell_busy(copies.busy, copies.abort);
 }
 
-/// Where it has been taken over, or was another's from the beginning, it stays. Nothing is
-/// published: this kernel has written nothing, and the copies before it the stream has ended.
+/// If the claim has been taken over, or was another's from the beginning, it stays. Nothing is
+/// published: this kernel has written nothing, and the stream has ended the copies before it.
 CCOLL_HOST_DEVICE inline void end_copies(const CopyClaim& copies) {
   (void)exchange_if(&copies.claim->owner, owner_of(copies), 0);
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What one block of the team kernel does: the device's interpreter of schedules. Compiled by nvcc,
+/// One block's work in the team kernel: the device's interpreter of schedules. Compiled by nvcc,
 /// and as host code for the tests.
 ///
-/// How a slice passes from block to block: its bytes are written, the block's barrier, one thread's
-/// release store to the channel's pushed flag; there one thread's acquire load, the block's
-/// barrier, and the bytes are read. The same way back with the popped flag, for the slot to be
-/// free. A flag holds the call's base plus a count, so it only grows, over all calls: what an
-/// earlier call left there, be it finished or aborted, is below whatever this one waits for. Where
-/// all slices are tiny they travel by words instead (tiny_step.hpp).
+/// How a slice passes from block to block: the sender's block writes the bytes and passes a
+/// barrier, then one thread stores the channel's pushed flag with release. One thread of the
+/// receiver's block loads it with acquire, the block passes a barrier and reads the bytes. The
+/// popped flag frees the slot in the same way. A flag holds the call's base plus a count, so it
+/// only grows, over all calls. What an earlier call left there, finished or aborted, is below all
+/// that this one waits for. If all slices are tiny, they travel by words instead (tiny_step.hpp).
 
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +24,7 @@
 
 namespace ccoll::device {
 
-/// Of programs whose type and operation are of one family, and which go by words or do not.
+/// Runs programs whose type and operation are of one family, either by words or by slots.
 template <Family family, bool by_words, Block B>
 class TeamInterpreter {
  public:
@@ -50,14 +50,14 @@ class TeamInterpreter {
   }
 
  private:
-  /// Takes the ticket, and advances those that fall to this block. What is aborted before all
-  /// devices have ended the call before, or finds another call under way, ends here: false.
+  /// Takes the ticket, and advances those that fall to this block. False if the call is aborted
+  /// before all devices have ended the call before, or finds another call under way: it then ends.
   CCOLL_HOST_DEVICE bool begin() {
     if (is_first()) {
       const bool is_aborted = load_relaxed(launch_.abort) != 0;
       gate_.open();
       if (claim() || is_aborted) gate_.stop();
-      // The block's own, which it then advances.
+      // The ticket is the block's own, which it then advances.
       const TeamTicket ticket = launch_.state.tickets[number_];
       ticket_[0] = ticket.base;
       ticket_[1] = ticket.calls + 1;
@@ -84,7 +84,7 @@ class TeamInterpreter {
     return goes_on && (launch_.state.awaited_devices == 0 || await_devices());
   }
 
-  /// What others have of the call before is still in use until they have ended it.
+  /// Other devices still use their memory for the call before until they have ended it.
   CCOLL_HOST_DEVICE bool await_devices() {
     for (std::uint32_t i = block_.thread(); i < launch_.state.awaited_devices;
          i += block_.threads()) {
@@ -93,9 +93,9 @@ class TeamInterpreter {
     return gate_.pass();
   }
 
-  /// Waits until the team is the call's own: its first block claims it, for all of them. Another
-  /// call that has it is told to end, as this one is by the result, and ends, since all blocks of a
-  /// call run at once: so each call is of one team after the other, and nothing is left to reset.
+  /// Waits until the team is the call's own: its first block claims it for all. If another call has
+  /// it, both are told to end, this one by the result. That call ends, since all blocks of a call
+  /// run at once. So calls have the team one after the other, and nothing is left to reset.
   CCOLL_HOST_DEVICE bool claim() {
     std::uint64_t* const owner = &launch_.state.claim->owner;
     std::uint64_t seen = 2 * launch_.id;
@@ -106,12 +106,12 @@ class TeamInterpreter {
       return true;
     }
     while ((seen = load_relaxed(owner)) / 2 != launch_.id) relax();
-    // What the call before has left: the first block's exchange hands on what that has released.
+    // This acquires what the call before has released: the first block's exchange hands it on.
     load_acquire(owner);
     return seen % 2 != 0;
   }
 
-  /// The last block leaves the team to the next call, with all that its own have done.
+  /// The last block leaves the team to the next call, with all that this call's blocks have done.
   CCOLL_HOST_DEVICE void end(TeamEnding ending) {
     block_.barrier();
     if (is_first()) {
@@ -119,7 +119,7 @@ class TeamInterpreter {
       ticket_[0] = is_last() ? 1 : 0;  // read long ago
     }
     if (launch_.state.awaited_devices != 0) tell_devices();
-    // Last, so that the next call's flags come behind this one's.
+    // This comes last, so that the next call's flags come behind this one's.
     if (is_first() && ticket_[0] != 0) store_release(&launch_.state.claim->owner, 0);
   }
 
@@ -133,8 +133,8 @@ class TeamInterpreter {
     return true;
   }
 
-  /// That the call has ended here, by the last block: a thread for each device, as a release waits
-  /// for what its own thread has written before, and so for the way to another device.
+  /// The last block tells that the call has ended here, with a thread for each device. A release
+  /// waits for its own thread's earlier writes, and so for the way to another device.
   CCOLL_HOST_DEVICE void tell_devices() const {
     block_.barrier();
     for (std::uint32_t i = block_.thread(); ticket_[0] != 0 && i < launch_.state.awaited_devices;
@@ -166,7 +166,7 @@ class TeamInterpreter {
     }
   }
 
-  /// By slots, or from where slices lie.
+  /// Slices come by slots, or are read where they lie.
   CCOLL_HOST_DEVICE bool run_by_slots(const TeamStep& step, std::uint64_t window) {
     const bool active = window < step.windows, lends = loans_.lends(step);
     if (active || step.after != kNone) {
@@ -176,14 +176,14 @@ class TeamInterpreter {
     }
     if (active) {
       make(step, window, lends);
-      // The cursors are needed no longer, and what was made is there.
+      // After this the cursors are free, and the results are complete.
       block_.barrier();
       publish(step);
     }
     return true;
   }
 
-  /// By words, for which each thread waits by itself.
+  /// Slices come by words, for which each thread waits by itself.
   CCOLL_HOST_DEVICE bool run_tiny(const TeamStep& step, std::uint64_t window) {
     if (step.after != kNone) {
       await(step, window, false, false);
@@ -195,14 +195,14 @@ class TeamInterpreter {
     return gate_.pass();
   }
 
-  /// How many steps this block has finished.
+  /// Reports how many steps this block has finished.
   CCOLL_HOST_DEVICE void tell(std::uint64_t done) const {
     if (!is_first()) return;
     if (mine_.awaited) store_release(done_flag(mine_.number), base_ + done);
     store_relaxed(&launch_.progress[mine_.number].steps, done);
   }
 
-  // An end's count is read and advanced by one and the same thread.
+  // The same thread reads and advances an end's count.
 
   CCOLL_HOST_DEVICE void await(const TeamStep& step, std::uint64_t window, bool active,
                                bool lends) {
@@ -240,8 +240,8 @@ class TeamInterpreter {
       const TeamEnd& end = program_.ends[i];
       if (!is_owner(end)) continue;
       ++counts_[end.number];
-      // Where the program says that all is lent, nobody waits. By call it never does, as senders
-      // wait for their readers (await_readers).
+      // If the program lends all of a channel's slices, nobody waits. A program that lends by call
+      // never does, as its senders wait for their readers (await_readers).
       if (program_.channels[end.channel].slot_bytes == 0) continue;
       store_release(popped_flag(end), base_ + counts_[end.number]);
     }
@@ -253,7 +253,7 @@ class TeamInterpreter {
     }
   }
 
-  /// So that what was lent is the caller's again: false when the call is aborted before that.
+  /// Waits until lent memory is the caller's again: false when the call is aborted before that.
   CCOLL_HOST_DEVICE bool await_readers() {
     if (!loans_.lends_any()) return true;
     for (std::uint32_t i = mine_.steps.begin; i < mine_.steps.end; ++i) {
@@ -268,7 +268,7 @@ class TeamInterpreter {
     return gate_.pass();
   }
 
-  // Cursors: first the sources in order of rank, then the destination, then the sends' slots.
+  // Cursors are: first the sources in order of rank, then the destination, then the sends' slots.
 
   CCOLL_HOST_DEVICE static std::uint32_t cursor_of(const TeamStep& step, std::uint32_t receive) {
     return receive + (step.has_local() && receive >= step.own_place ? 1 : 0);
@@ -306,7 +306,7 @@ class TeamInterpreter {
     left_[cursor] = UINT64_MAX;
   }
 
-  /// To the first part from `part` on that has bytes in this window; none left: 0.
+  /// Goes to the first part from `part` on that has bytes in this window; none left: 0 bytes.
   CCOLL_HOST_DEVICE void seek(std::uint32_t cursor, const SlicePlace& from, std::uint32_t part,
                               std::uint64_t window) {
     left_[cursor] = 0;
@@ -320,19 +320,19 @@ class TeamInterpreter {
   /// Combines the sources into the destination, and fills the sends' slots.
   CCOLL_HOST_DEVICE void make(const TeamStep& step, std::uint64_t window, bool lends) {
     const std::uint32_t sources = step.source_count();
-    // What is lent and not stored is there already.
+    // A result that is lent and not stored is there already.
     for (bool more = !lends || step.has_store(); more;) {
       const std::uint64_t bytes = fold(step, sources);
       more = !step.whole && advance(step, sources, bytes, window);
     }
     if (lends || step.sends.is_empty()) return;
     if (!step.has_store() && step.sends.size() == 1) return;
-    // Who copies a byte need not be who made it.
+    // The thread that copies a byte need not be the one that made it.
     block_.barrier();
     fill_slots(step, sources, window);
   }
 
-  /// The stretch for which all cursors stand in one part each; returns its bytes.
+  /// Combines the stretch for which each cursor stays in one part; returns its bytes.
   CCOLL_HOST_DEVICE std::uint64_t fold(const TeamStep& step, std::uint32_t sources) {
     std::uint64_t bytes = left_[0];
     for (std::uint32_t i = 1; i <= sources; ++i) bytes = left_[i] < bytes ? left_[i] : bytes;
@@ -352,7 +352,7 @@ class TeamInterpreter {
       if (left_[i] == 0) seek(i, place_of(step, i, sources), part_[i] + 1, window);
     }
     block_.barrier();
-    // One of the two is there, and ends with the slice.
+    // A step has at least one of the two, and it ends with the slice.
     return left_[step.has_local() ? step.own_place : sources] != 0;
   }
 
@@ -363,7 +363,7 @@ class TeamInterpreter {
     return loans_.place_of(program_.ends[step.receive_of(cursor)]);
   }
 
-  /// From the store, or else from the first send's slot.
+  /// Copies from the store, or else from the first send's slot.
   CCOLL_HOST_DEVICE void fill_slots(const TeamStep& step, std::uint32_t sources,
                                     std::uint64_t window) {
     const std::uint32_t sends = step.sends.size();
@@ -395,7 +395,7 @@ class TeamInterpreter {
   CCOLL_HOST_DEVICE std::uint64_t* popped_flag(const TeamEnd& end) const {
     return flag(program_.channels[end.channel].from, 2 * end.channel + 1);
   }
-  /// Of one of this block's rank.
+  /// The flag of a block of this block's rank.
   CCOLL_HOST_DEVICE std::uint64_t* done_flag(std::uint32_t block) const {
     return flag(mine_.device, 2 * program_.channel_count + block);
   }
@@ -412,7 +412,7 @@ class TeamInterpreter {
   std::uint64_t* const counts_;  ///< slices that passed each of the block's ends
   const BlockLoans loans_;
   std::byte** const at_;       ///< by cursor, as are the next two
-  std::uint64_t* const left_;  ///< bytes of its part; UINT64_MAX: of a slot
+  std::uint64_t* const left_;  ///< bytes left in its part; UINT64_MAX: a slot
   std::uint64_t* const part_;
 };
 

@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kMostTeamThreads)
   TeamInterpreter<family, by_words, CudaBlock>(block, launch, blockIdx.x, shared).run();
 }
 
-/// Of a family, the one that runs such programs.
+/// The kernel of a family that runs such programs.
 template <Family family>
 const void* team_kernel_of(bool by_words) {
   return by_words ? reinterpret_cast<const void*>(&team_kernel<family, true>)

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What the threads of a block do in a step whose slices travel by words (tiny_words.hpp): each
-/// makes other 8 bytes of it, of its own accord. It waits for the words that bring it those of the
-/// slices received, folds them in registers, and writes the result where it is stored and into the
-/// words of those it is sent to.
+/// The work of a block's threads in a step whose slices travel by words (tiny_words.hpp). Each
+/// thread makes its own 8 bytes at a time. It waits for the words that bring these bytes of the
+/// received slices, folds them in registers, and writes the result to the store and to sent words.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,8 +17,8 @@
 namespace ccoll::device {
 namespace detail {
 
-/// Calls `use(address, at, bytes)` for each stretch in which `bytes` bytes lie, of which `offset`
-/// come before in this window's slices of `parts`; `at`: of the bytes, those before it.
+/// Calls `use(address, at, bytes)` for each stretch of the `bytes` bytes that begin at `offset` in
+/// this window's slices of `parts`; `at`: how many of these bytes precede the stretch.
 template <class Use>
 CCOLL_HOST_DEVICE void for_stretches(const TeamLaunch& launch, Range parts, std::uint64_t window,
                                      std::uint64_t offset, std::uint64_t bytes, const Use& use) {
@@ -45,7 +44,7 @@ CCOLL_HOST_DEVICE bool is_of(const std::byte* address, unsigned at, unsigned byt
   return (reinterpret_cast<std::uintptr_t>(address) | at | bytes) % sizeof(T) == 0;
 }
 
-/// `bytes` of the 8, from place `at` on, as so many T.
+/// `bytes` bytes, read as T, at place `at` of the 8.
 template <typename T>
 CCOLL_HOST_DEVICE std::uint64_t get(const std::byte* from, unsigned at, unsigned bytes) {
   std::uint64_t eight = 0;
@@ -77,8 +76,8 @@ class TinyStep {
                              std::uint64_t call)
       : block_(block), launch_(launch), program_(launch.program), device_(device), call_(call) {}
 
-  /// Between two barriers, as other threads of the block may read what this one writes. False where
-  /// the call is aborted meanwhile.
+  /// Must stand between two barriers, as other threads of the block may read what this one writes.
+  /// False if the call is aborted meanwhile.
   CCOLL_HOST_DEVICE bool make(const TeamStep& step, std::uint64_t window) const {
     const Range layout = step.has_store() ? step.store : step.local;
     std::uint64_t bytes = 0;
@@ -103,7 +102,7 @@ class TinyStep {
     CCOLL_HOST_DEVICE bool has_second_word() const { return bytes > kTinyUnit / 2; }
   };
 
-  /// What combine_eight asks for.
+  /// The sources, as combine_eight asks for them.
   struct Sources {
     const TinyStep& of;
     const Unit& unit;
@@ -147,8 +146,8 @@ class TinyStep {
     return launch_.state.words[device] + tiny_set(call_) + end.words + tiny_words_of(unit.offset);
   }
 
-  /// The sources from number `first` on, of which there may be fewer: loads of all are under way at
-  /// once, until all are there.
+  /// Takes the sources from number `first` on, of which there may be fewer than `most`. The loads
+  /// of all are in flight at once, until all words are there.
   template <unsigned most>
   CCOLL_HOST_DEVICE bool take(const Unit& unit, std::uint32_t first,
                               std::uint64_t (&taken)[most]) const {
@@ -162,7 +161,7 @@ class TinyStep {
     }
   }
 
-  /// Where a source's words are, or none, and then what it is.
+  /// Where a source's words are; null if it has none, and then `taken` is the source.
   CCOLL_HOST_DEVICE const std::uint64_t* find(const Unit& unit, std::uint32_t source,
                                               std::uint64_t& taken) const {
     const TeamStep& step = unit.step;
@@ -180,11 +179,11 @@ class TinyStep {
     return nullptr;
   }
 
-  /// Whether all are there.
+  /// Whether all words are there.
   template <unsigned most>
   CCOLL_HOST_DEVICE bool look(const Unit& unit, const std::uint64_t* const (&from)[most],
                               std::uint64_t (&taken)[most]) const {
-    // What is not looked at is there.
+    // A word that is not loaded counts as there.
     const std::uint64_t nothing = tiny_word(call_, 0);
     std::uint64_t words[most][2];
     CCOLL_UNROLL

@@ -33,7 +33,7 @@ Status StagedDeviceToHost::lift() {
 }
 
 std::span<const std::byte> StagedDeviceToHost::lifted() const {
-  // While one piece is read, another comes: what is lent comes back as a whole.
+  // A lent piece comes back as a whole: while it is read, the other one is filled.
   if (has_.empty() || !steps_.is_over(has_.front().step)) return {};
   const CopiedRange& part = has_.front();
   return {part.data + part.lent, part.bytes - part.lent};

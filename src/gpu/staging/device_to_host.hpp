@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a staged passage has of liftings (way.hpp).
+/// The DeviceToHost of a staged stream operation (way.hpp).
 
 #include <deque>
 
@@ -10,7 +10,7 @@
 
 namespace ccoll::device {
 
-/// One for each send.
+/// Each send has one.
 class StagedDeviceToHost final : public DeviceToHost {
  public:
   StagedDeviceToHost(CopySteps& steps, PieceRoom pieces) : steps_(steps), pieces_(pieces) {}
@@ -18,7 +18,7 @@ class StagedDeviceToHost final : public DeviceToHost {
   StagedDeviceToHost& operator=(const StagedDeviceToHost&) = delete;
   ~StagedDeviceToHost() override { give_back(); }
 
-  /// How many a message takes.
+  /// The steps that a message takes.
   static std::uint64_t steps(std::uint64_t bytes, std::uint64_t piece_bytes) {
     return (bytes + piece_bytes - 1) / piece_bytes;
   }
@@ -41,11 +41,11 @@ class StagedDeviceToHost final : public DeviceToHost {
   CopySteps& steps_;
   const PieceRoom pieces_;
   std::uint32_t to_ = 0;
-  const std::byte* from_ = nullptr;  ///< what is yet to be lifted
-  std::uint64_t left_ = 0;           ///< of that
+  const std::byte* from_ = nullptr;  ///< the bytes yet to be copied
+  std::uint64_t left_ = 0;           ///< how many those are
   bool has_pieces_ = false;
-  Piece first_;                  ///< of two
-  std::uint64_t parts_ = 0;      ///< so many have been given a piece, in turn
+  Piece first_;                  ///< the first of two
+  std::uint64_t parts_ = 0;      ///< ranges so far, which take the pieces in turn
   std::deque<CopiedRange> has_;  ///< in order
 };
 

@@ -15,7 +15,7 @@ void StagedHostToDevice::begin(std::uint32_t from) {
 }
 
 std::uint64_t StagedHostToDevice::place_for(const std::byte* there, std::size_t bytes) const {
-  // Aligned as it is there: then its words are copied whole.
+  // The place is aligned as `there`, so that words are copied whole.
   const auto size = 2 * pieces_.stride();
   const auto aligned = [&](std::uint64_t at) {
     return at + (misalignment(there) - at) % sizeof(Word16);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a staged passage has of landings (way.hpp).
+/// The HostToDevice of a staged stream operation (way.hpp).
 
 #include <deque>
 #include <vector>
@@ -11,8 +11,8 @@
 
 namespace ccoll::device {
 
-/// One for each receive. Its two pieces are one round buffer, of which a step copies a piece's
-/// worth at least: so it is known how many steps a message takes.
+/// Each receive has one. Its two pieces are one ring buffer, from which a step copies at least a
+/// piece's worth: so the number of a message's steps is known.
 class StagedHostToDevice final : public HostToDevice {
  public:
   StagedHostToDevice(CopySteps& steps, PieceRoom pieces) : steps_(steps), pieces_(pieces) {}
@@ -20,7 +20,7 @@ class StagedHostToDevice final : public HostToDevice {
   StagedHostToDevice& operator=(const StagedHostToDevice&) = delete;
   ~StagedHostToDevice() override { give_back(); }
 
-  /// How many a message takes at most.
+  /// The most steps that a message takes.
   static std::uint64_t steps(std::uint64_t bytes, std::uint64_t piece_bytes) {
     return bytes / piece_bytes + 1;
   }
@@ -35,11 +35,11 @@ class StagedHostToDevice final : public HostToDevice {
  private:
   struct Flight {
     std::uint32_t step;
-    std::uint64_t end;  ///< of what it has of the buffer
+    std::uint64_t end;  ///< of its bytes in the buffer
   };
   void give_back();
   void sweep();
-  /// Where in the buffer what belongs `there` is to be put, from its beginning when it was taken.
+  /// The place in the buffer for what belongs at `there`, counted since the buffer was taken.
   std::uint64_t place_for(const std::byte* there, std::size_t bytes) const;
 
   CopySteps& steps_;
@@ -47,12 +47,12 @@ class StagedHostToDevice final : public HostToDevice {
   std::uint32_t from_ = 0;
   bool has_pieces_ = false;
   Piece buffer_;
-  // Counted on and on, as if the buffer had no end.
-  std::uint64_t begin_ = 0;  ///< of what is in use
+  // These count on and on, as if the buffer had no end.
+  std::uint64_t begin_ = 0;  ///< of the bytes in use
   std::uint64_t end_ = 0;
-  std::uint64_t room_at_ = 0;        ///< of what is to be filled next
-  std::byte* there_ = nullptr;       ///< where that belongs
-  std::vector<OrderedCopy> filled_;  ///< and no step has
+  std::uint64_t room_at_ = 0;        ///< of the bytes to be filled next
+  std::byte* there_ = nullptr;       ///< where those belong
+  std::vector<OrderedCopy> filled_;  ///< in no step yet
   std::uint64_t filled_bytes_ = 0;
   std::deque<Flight> flights_;
 };

@@ -12,10 +12,10 @@
 namespace ccoll::device {
 namespace {
 
-/// All of this process. While one is in use, CUDA may wait for calls in its streams when
-/// any memory is given back, and those for the thread that gives it back: what is let go of serves
-/// the next that wants such a one, and all is freed when none is in use, and no stream has yet to
-/// pass a call that had a part in one.
+/// All Leases of this process. While one is in use, CUDA may wait for calls in its streams when any
+/// memory is freed, and those calls for the thread that frees it. So idle Leases serve the next
+/// caller that wants such. All are freed when none is in use, and all streams have passed the calls
+/// that had a part in one.
 class LeasesPool {
  public:
   static LeasesPool& of_process() {
@@ -23,7 +23,7 @@ class LeasesPool {
     return *all;
   }
 
-  /// In use from now on; yet to be opened, if it is new.
+  /// The result is in use from now on; it has yet to be opened if it is new.
   std::shared_ptr<Leases> take(StagingOptions options) {
     const std::lock_guard lock(mu_);
     const auto found =
@@ -49,11 +49,11 @@ class LeasesPool {
   void let_go(Leases* leases) {
     const std::lock_guard lock(mu_);
     idle_.emplace_back(leases);
-    // CUDA's own threads may not free anything; the next to let go of one does. Who wants one
-    // meanwhile waits, so that no call comes into a stream.
+    // CUDA's own threads may not free anything; the next to let go of one does. A caller of take()
+    // waits meanwhile, so that no call enters a stream.
     if (--in_use_ != 0 || is_in_listener()) return;
     if (!std::ranges::all_of(idle_, [](const auto& each) { return each->is_passed(); })) return;
-    // These may run kernels yet that use what calls have had.
+    // These go first: their kernels may still use what calls have had.
     for (const auto& free : also_) free();
     idle_.clear();
   }
@@ -106,7 +106,7 @@ Status Leases::take_pieces() {
   const CurrentDevice current(options_.device);
   CCOLL_TRY(current.status());
   const BesideCaptures beside;
-  // All that there is for them, so that it serves communicators of more ranks, too.
+  // It is all that there is for pieces, so that it serves communicators of more ranks, too.
   const auto bytes = std::max(shares_.pieces, Pieces::bytes_for(shares_.pieces, ranks_));
   if (has_.pieces == nullptr || has_.pieces->bytes() < bytes) {
     std::unique_ptr<PinnedMemory> larger;
@@ -130,7 +130,7 @@ Status Leases::more_words() {
   const std::lock_guard lock(mu_);
   auto* const words = reinterpret_cast<Words*>(slab.get());
   const auto address = reinterpret_cast<std::uint64_t>(*there);
-  // Room for all, so that giving back needs no memory.
+  // There is room for all, so that giving back needs no memory.
   free_words_.reserve((has_.slabs.size() + 1) * kSlab);
   has_.slabs.push_back(std::move(slab));
   for (std::size_t i = 0; i < kSlab; ++i) {
@@ -209,7 +209,7 @@ Result<bool> Leases::take_block(Lease& lease, std::uint64_t bytes) {
   return true;
 }
 
-/// Of a power of two, so that what is kept serves many sizes; never given back on a call's way,
+/// The size is a power of two, so that kept memory serves many sizes. It is never freed in a call,
 /// where CUDA might wait for streams.
 Status Leases::memory_apart(Lease& lease, std::uint64_t bytes) {
   const auto size = std::bit_ceil(bytes);
@@ -301,7 +301,7 @@ void Leases::sweep() {
     some.swap(later_);
   }
   for (Lease& lease : some) {
-    // Of a device that has failed nothing is used any more.
+    // Nothing of a device that has failed is used again.
     has_happened(lease.end, device()).value_or(false) ? give_back(std::move(lease))
                                                       : give_back_later(std::move(lease));
   }

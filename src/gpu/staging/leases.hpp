@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What the calls of a communicator in streams have while they are under way, whichever way they
-/// go: memory of the host, words, events, streams. All is kept for the next call, and for the next
+/// The resources of a communicator's calls in streams while they are under way, whichever way they
+/// take: host memory, words, events, streams. All is kept for the next call, and for the next
 /// communicator. Needs CUDA's headers: only sources include this.
 
 #include <algorithm>
@@ -25,26 +25,25 @@
 
 namespace ccoll::device {
 
-/// What a passage has.
+/// The resources of one stream operation.
 struct Lease {
   std::byte* data = nullptr;
   std::byte* data_on_device = nullptr;
   Words* words = nullptr;
   std::uint64_t words_on_device = 0;
   std::optional<std::uint64_t> piece;   ///< its number in the ring
-  bool must_wait_for_room = false;      ///< of the ring
-  std::optional<std::uint64_t> block;   ///< where it begins, of those for messages
+  bool must_wait_for_room = false;      ///< for room in the ring
+  std::optional<std::uint64_t> block;   ///< where it begins, among those for messages
   std::unique_ptr<PinnedMemory> apart;  ///< or null
   OwnEvent begin, end;                  ///< recorded before and behind it; null: it is captured
   OwnStream stream;                     ///< null: the caller's
 };
 
-/// Of a device's memory, for barriers: in the first half is what they read, in the second what they
-/// write.
+/// The size of a device buffer for barriers, which read the first half and write the second.
 inline constexpr std::size_t kBarrierBytes = 512;
 
-/// What a communicator's memory of the host is for: what collectives have of it, messages that are
-/// copied as a whole, and the pieces that others pass through.
+/// How a communicator's host memory is divided: for collectives, for messages that are copied
+/// whole, and for the pieces that other messages pass through.
 struct Shares {
   std::uint64_t ring, messages, pieces;
 
@@ -55,7 +54,7 @@ struct Shares {
   }
 };
 
-/// Any thread may call, but leases are taken by one at a time.
+/// Any thread may call, but only one at a time takes leases.
 class Leases final {
  public:
   explicit Leases(StagingOptions options)
@@ -68,60 +67,60 @@ class Leases final {
   Leases& operator=(const Leases&) = delete;
   ~Leases();
 
-  /// One that is new, or that nobody uses any more; yet to be opened, if it is new.
+  /// Makes a new one, which has yet to be opened, or takes an idle one.
   static std::shared_ptr<Leases> take(StagingOptions options);
-  /// Once is enough.
+  /// One call is enough.
   Status open();
-  /// Whether it is open, and serves whoever asks for that.
+  /// Whether it is open, and can serve such a request.
   bool is_like(const StagingOptions& options) const {
     return is_open_ && options_.device == options.device && options_.bytes == options.bytes;
   }
-  /// Of a communicator of so many ranks from now on: before it has any lease.
+  /// Serves a communicator of so many ranks from now on: call it before that has any lease.
   void serve(std::uint32_t ranks) { ranks_ = ranks; }
   int device() const { return options_.device; }
   std::uint64_t ring_bytes() const { return shares_.ring; }
-  /// Of what is there for messages that streams copy.
+  /// Whether the memory for messages that streams copy has so many bytes free.
   bool has_block(std::uint64_t bytes) const {
     const std::lock_guard lock(mu_);
     return blocks_.find(bytes).has_value();
   }
   std::uint64_t piece_bytes() const { return Pieces::piece_bytes_for(shares_.pieces, ranks_); }
-  /// Whether this device has the kernel that copies them.
+  /// Whether this device has the kernel that copies pieces.
   bool may_take_pieces() const { return may_take_pieces_; }
-  /// Once for a communicator is enough.
+  /// One call for each communicator is enough.
   Status take_pieces();
   Pieces* pieces() const { return pieces_.get(); }
   std::uint64_t held_bytes() const { return held_bytes_.load(); }
   const Driver& driver() const { return *driver_; }
   Status take_ring();
   std::byte* barrier_bytes() const { return has_.barrier.get(); }
-  /// Of one that nobody uses any more: whether the streams of all its calls have passed them.
+  /// For Leases that nobody uses: whether the streams of all their calls have passed them.
   bool is_passed() const;
 
   Result<Lease> lease(const StreamOpRequest& request, std::uint64_t bytes);
   void give_back(Lease lease);
-  /// Of a call whose stream may not have passed it: when it has, which the next to take a lease
-  /// finds out.
+  /// For a call whose stream may not have passed it. The lease comes back when it has, which the
+  /// next to take a lease finds out.
   void give_back_later(Lease lease);
-  /// Has the lease's stream wait until there is room in the ring.
+  /// Makes the lease's stream wait until there is room in the ring.
   Status wait_for_room(const Lease& lease, cudaStream_t stream) const;
   struct WaitForHost {
-    std::size_t parts = 1;  ///< until so many of the lease's call are over
-    bool again = false;     ///< as part of a graph, which waits anew when it runs again
-    bool flushes = false;   ///< and sees from then on what others than the host have written before
+    std::size_t parts = 1;  ///< waits until so many of the call's are over
+    bool again = false;     ///< part of a graph, which waits anew each time it runs
+    bool flushes = false;   ///< later work sees what others than the host have written
   };
-  /// Has the stream wait until the host lets the lease's call go on.
+  /// Makes the stream wait until the host lets the lease's call go on.
   Status wait_for_host(const Lease& lease, cudaStream_t stream, const WaitForHost& how) const;
-  /// Has a stream of ours come to its call only after those before it have.
+  /// Makes a stream of ours reach its call only after those before it have.
   Status in_order(cudaStream_t stream);
-  /// The stream is one of ours, and has told that it has come to its call.
+  /// The stream, one of ours, has told that it has reached its call.
   Status has_come(cudaStream_t stream);
 
  private:
-  /// Words at a time.
+  /// Words that are allocated at a time.
   static constexpr std::size_t kSlab = 512;
 
-  /// What is given back while the device is the current one.
+  /// Resources that are given back while the device is the current one.
   struct Resources {
     std::unique_ptr<PinnedMemory> ring, blocks, pieces;
     OwnEvent behind_default;  ///< recorded in the default stream
@@ -136,13 +135,13 @@ class Leases final {
   void sweep();
   Status more_words();
   Status find_room(Lease& lease, const StreamOpRequest& request, std::uint64_t bytes);
-  /// Of what is there for messages, if it has so much: whether it has.
+  /// Takes a block for messages, if there is one of so many bytes; returns whether it has.
   Result<bool> take_block(Lease& lease, std::uint64_t bytes);
   Status memory_apart(Lease& lease, std::uint64_t bytes);
   Status take_stream(OwnStream& to);
   Status stream_of_ours(Lease& lease);
   Status take_event(OwnEvent& to);
-  /// One that is there and not in use, or null.
+  /// An idle one, or null.
   template <typename T>
   T idle(std::vector<T>& from) {
     const std::lock_guard lock(mu_);
@@ -151,7 +150,7 @@ class Leases final {
     from.pop_back();
     return found;
   }
-  /// For one that has just been made, so that giving it back needs no memory.
+  /// Called for one that has just been made, so that giving it back needs no memory.
   template <typename T>
   void keep_place(std::vector<T>& in) {
     const std::lock_guard lock(mu_);
@@ -159,31 +158,31 @@ class Leases final {
   }
 
   const StagingOptions options_;
-  std::uint32_t ranks_;  ///< of whose leases there are
+  std::uint32_t ranks_;  ///< of the communicator that it serves
   const Shares shares_;
   const Driver* driver_ = nullptr;  // immutable after open()
   bool is_open_ = false;            // immutable after open()
   bool may_take_pieces_ = false;    // immutable after open()
   std::atomic<std::uint64_t> held_bytes_{0};
   std::size_t made_ = 0;            // guarded by mu_; of all lists' elements
-  mutable std::mutex mu_;           // nothing of CUDA is called under it: listeners take it
+  mutable std::mutex mu_;           // CUDA is not called under it: listeners take it
   Ring ring_;                       // guarded by mu_
   Blocks blocks_;                   // guarded by mu_
-  Resources has_;                   // lists are guarded by mu_, the rest is whose takes leases
+  Resources has_;                   // mu_ guards lists; the taker of leases has the rest
   std::vector<Lease> later_;        // guarded by mu_; room for all that are out
   std::size_t out_ = 0;             // guarded by mu_; leases
-  std::unique_ptr<Pieces> pieces_;  // set by who takes leases
+  std::unique_ptr<Pieces> pieces_;  // set by the taker of leases
   std::vector<std::pair<Words*, std::uint64_t>> free_words_;  // guarded by mu_; on the device, too
 };
 
-/// `free` is called whenever no Leases of the process are in use any more, nor any of their calls
-/// under way: what is given back to CUDA only then.
+/// `free` is called whenever no Leases of the process are in use, and none of their calls is under
+/// way: it frees what may go back to CUDA only then.
 void when_no_calls_are_left(std::function<void()> free);
 
-/// Lets go of `what`, which has memory of that GPU, only then.
+/// Keeps `what`, which has memory of that GPU, until then.
 void keep_until_no_calls_are_left(int device, std::shared_ptr<void> what);
 
-/// What a stream may still use although nobody knows when: kept as long as the process.
+/// Keeps what a stream may still use for an unknown time, as long as the process.
 void keep_for_ever(std::shared_ptr<void> what);
 
 }  // namespace ccoll::device

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Pinned memory that messages of any length pass through, a piece at a time: for each rank of a
-/// communicator two pieces of what is sent to it, and two of what comes from it. A pair's messages
-/// come one after the other, and only one of them has any at a time, for as long as something of it
-/// is there. What is copied between the pieces and the device the message's stream copies, in steps
-/// that stand behind it (CopySteps).
+/// Pinned memory that messages of any length pass through, a piece at a time. Each rank of a
+/// communicator has two pieces for what is sent to it, and two for what comes from it. A pair's
+/// messages come one after the other; only one of them has the pieces at a time, as long as they
+/// hold some of it. The message's stream copies between the pieces and the device, in steps that
+/// are enqueued behind it (CopySteps).
 ///
 /// Why nobody waits for ever, though messages wait for each other in ways that nobody here knows:
 ///
-/// - The stream of a message that travels has come to it. Its steps are given what to copy in their
-///   order, whatever message that is of, and each is there before the stream may go on with it: so
-///   each ends.
-/// - Pieces of what is sent are those of one message, which its receiver has granted. When it has
-///   read them they come back. For that it needs those of what comes from this rank, and no others:
-///   they are the same message's, or come back once steps have copied what was there before.
+/// - The stream of a message that travels has reached it. Its steps get their copies in order, for
+///   whatever message. Each copy's data is there before the stream may go on with it: so each ends.
+/// - One message holds the pieces for what is sent; its receiver has granted it. They come back
+///   when the receiver has read them. For that it needs only the pieces for what comes from this
+///   rank. These are the same message's, or come back once steps have copied what was there.
 ///
-/// Steps are put into the stream when the call is made, and none later: another thread may be in
-/// CUDA then, and wait for the stream. So that they have room there, and the caller need not wait
-/// for any, messages that would take too many have longer pieces of their own (PiecePlan).
+/// Steps are enqueued when the call is made, and none later, because another thread may then be in
+/// CUDA and wait for the stream. They must have room in the stream, so that the caller need not
+/// wait for any. So messages that would take too many have longer pieces of their own (PiecePlan).
 
 #include <algorithm>
 #include <atomic>
@@ -34,23 +33,23 @@
 
 namespace ccoll::device {
 
-/// What a stream copies of a call's messages while they travel.
+/// The copies that a stream makes of a call's messages while they travel.
 class CopySteps {
  public:
   virtual ~CopySteps() = default;
-  /// Has the next step make these, of which addresses on the host are the device's: its number.
-  /// Fails where no step is left.
+  /// Gives these copies to the next step; addresses on the host are the device's. Returns the
+  /// step's number. Fails if no step is left.
   virtual Result<std::uint32_t> order(std::span<const OrderedCopy> copies) = 0;
   /// Whether that step has been made.
   virtual bool is_over(std::uint32_t step) const = 0;
 };
 
-/// By how much it is not aligned for the words that kernels copy.
+/// The offset of an address from the alignment of the words that kernels copy.
 inline std::uint64_t misalignment(const std::byte* address) {
   return reinterpret_cast<std::uintptr_t>(address) % sizeof(Word16);
 }
 
-/// Some of the memory, and where the device sees it.
+/// A part of the memory, and where the device sees it.
 struct Piece {
   std::byte* here = nullptr;
   std::byte* on_device = nullptr;
@@ -59,10 +58,10 @@ struct Piece {
 class Pieces final {
  public:
   enum class Direction : std::uint8_t { out, in };
-  /// Of a piece's place: what lies in it is aligned as on the device.
+  /// Spare bytes of a piece, so that data in it can be aligned as on the device.
   static constexpr std::uint64_t kMargin = 256;
 
-  /// What pieces for so many ranks take: `bytes`, if that suffices for 64 KiB each.
+  /// The bytes of pieces for so many ranks: `bytes`, if that suffices for 64 KiB each.
   static constexpr std::uint64_t bytes_for(std::uint64_t bytes, std::uint32_t ranks) {
     return kOfRank * ranks * stride_of(bytes, ranks);
   }
@@ -70,7 +69,7 @@ class Pieces final {
     return stride_of(bytes, ranks) - kMargin;
   }
 
-  /// `memory` has bytes_for() them.
+  /// `memory` has bytes_for() bytes.
   Pieces(Piece memory, std::uint64_t bytes, std::uint32_t ranks)
       : first_(memory), stride_(stride_of(bytes, ranks)), is_taken_(kOfRank / 2 * ranks) {}
   Pieces(const Pieces&) = delete;
@@ -78,9 +77,9 @@ class Pieces final {
 
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(is_taken_.size() * 2 / kOfRank); }
   std::uint64_t piece_bytes() const { return stride_ - kMargin; }
-  /// From where one begins to where the next does.
+  /// The distance from one piece to the next.
   std::uint64_t stride() const { return stride_; }
-  /// Whether the two of that rank and way are the caller's from now on; `first`: where they begin.
+  /// Takes the two of that rank and direction; false if they are taken. `first`: where they begin.
   bool take(Direction direction, std::uint32_t rank, Piece& first) {
     const auto number = number_of(direction, rank);
     if (is_taken_[number].exchange(true, std::memory_order_acquire)) return false;
@@ -108,7 +107,7 @@ class Pieces final {
   std::vector<std::atomic<bool>> is_taken_;  ///< of two pieces each
 };
 
-/// The two pieces of a message: of the communicator's, for as long as it needs them, or its own.
+/// The two pieces of a message: the communicator's, as long as the message needs them, or its own.
 class PieceRoom {
  public:
   explicit PieceRoom(Pieces& pieces) : pieces_(&pieces), piece_bytes_(pieces.piece_bytes()) {}
@@ -133,9 +132,9 @@ class PieceRoom {
 
 /// How long the pieces of a call's messages are, and how many steps they take.
 struct PiecePlan {
-  /// A stream has room for so many, three operations each, beside some other calls.
+  /// A stream has room for so many steps, of three operations each, beside some other calls.
   static constexpr std::uint64_t kMostSteps = 200;
-  /// More messages would have own pieces of more than half of what they carry.
+  /// The own pieces of more messages would have more than half of what the messages carry.
   static constexpr std::uint64_t kMostWithOwn = 40;
 
   std::uint64_t piece_bytes = 0;
@@ -145,9 +144,9 @@ struct PiecePlan {
 
   static PiecePlan of(std::span<const MemoryRange> lifted, std::span<const MemoryRange> landed,
                       std::uint64_t piece_bytes);
-  /// Whether this is better than to copy them as a whole.
+  /// Whether this is better than copying them whole.
   bool pays_off() const { return !are_own || messages <= kMostWithOwn; }
-  /// Of one message that has own pieces.
+  /// The memory of one message that has own pieces.
   std::uint64_t own_bytes() const { return 2 * (piece_bytes + Pieces::kMargin); }
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Pieces of memory of a device, and where they are copied on the host, as few copies: pieces of
-/// one length at equal distances are rows of one copy. Pure.
+/// Pieces of device memory, and where they are copied on the host, in as few copies as possible:
+/// pieces of one length at equal distances are rows of one copy. Pure.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,18 +10,18 @@
 namespace ccoll::device {
 
 struct Rows {
-  /// Of what a copy can have, on any GPU (cudaDeviceProp::memPitch).
+  /// The largest pitch that a copy can have, on any GPU (cudaDeviceProp::memPitch).
   static constexpr std::uint64_t kMostPitch = INT32_MAX;
 
-  std::byte* there;     ///< of the first, on the device
-  std::uint64_t left;   ///< of the allocation that it is in, from there on
-  std::byte* here;      ///< of the first, on the host
-  std::uint64_t bytes;  ///< of each
+  std::byte* there;     ///< the first row, on the device
+  std::uint64_t left;   ///< bytes of its allocation from there on
+  std::byte* here;      ///< the first row, on the host
+  std::uint64_t bytes;  ///< of each row
   std::uint64_t count = 1;
-  std::uint64_t pitch_there = 0;  ///< from one to the next
+  std::uint64_t pitch_there = 0;  ///< from one row to the next
   std::uint64_t pitch_here = 0;
 
-  /// Whether the piece behind those before is another row.
+  /// Makes the piece behind those before another row, if it can be one.
   bool take(const std::byte* next_there, const std::byte* next_here, std::uint64_t next_bytes) {
     const auto pitch = [&](const std::byte* first, const std::byte* next, std::uint64_t before) {
       const auto* const last = first + (count - 1) * before;

@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// So little that a socket takes it whole.
+/// A socket takes so little as a whole.
 constexpr std::size_t kMostBytes = 4096;
 constexpr std::size_t kHeadBytes = 4 + 4;
 
@@ -60,7 +60,7 @@ Status SocketExchange::send(std::uint32_t to, const std::string& frame, std::spa
   for (;;) {
     auto sent = shm::send_with_descriptors(sockets_[to].number(), frame, files);
     if (sent || sent.error().kind != ErrorKind::exhausted || Clock::now() >= deadline) return sent;
-    // Room may be there and descriptors on their way all the same be too many.
+    // There may be room, and yet too many descriptors in flight.
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }

@@ -24,14 +24,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What who comes says first.
+/// The first message of a peer that connects.
 struct Hello {
   std::array<std::uint64_t, 2> secret{};
   std::uint32_t rank = 0;
   std::uint32_t unused = 0;
 };
 
-/// So long who comes has to say it.
+/// How long such a peer has to send it.
 constexpr std::chrono::seconds kForHello{2};
 
 struct SocketName {
@@ -61,7 +61,7 @@ bool is_same_user(int socket) {
   return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
-/// Until something can be read, or accepted.
+/// Waits until something can be read, or accepted; false if nothing can by the deadline.
 bool is_ready(int socket, Clock::time_point deadline) {
   for (;;) {
     const auto left =
@@ -116,7 +116,7 @@ Result<FileDescriptor> ExchangeDoor::connect(std::uint32_t rank, const DoorAddre
   const auto name = name_of(to);
   while (::connect(made->number(), reinterpret_cast<const sockaddr*>(&name.address), name.bytes) !=
          0) {
-    // There may be many others in front of the door.
+    // Many other peers may be in front of the door.
     if ((errno != EAGAIN && errno != EINTR) || Clock::now() >= deadline)
       return fail(ErrorKind::unsupported, "its Unix socket cannot be reached: {}", os_error(errno));
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

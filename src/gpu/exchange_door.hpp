@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How the ranks of a host come to an Exchange: each opens a door, an abstract Unix socket, and
-/// tells the others its address by some way that they trust; then they connect. Who comes has to be
-/// of the same user and to know the door's secret. Knows no CUDA.
+/// How the ranks of a host get an Exchange. Each opens a door, an abstract Unix socket, and tells
+/// the others its address by some means that they trust; then they connect. A peer has to be of the
+/// same user and to know the door's secret. Knows no CUDA.
 
 #include <array>
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace ccoll::device {
 
-/// Plain bytes; all 0: there is no door.
+/// Plain bytes; all 0 if there is no door.
 struct DoorAddress {
   std::array<std::uint64_t, 2> name{};
   std::array<std::uint64_t, 2> secret{};
@@ -31,7 +31,7 @@ class ExchangeDoor final {
   static Result<ExchangeDoor> open();
 
   const DoorAddress& address() const { return address_; }
-  /// By each rank, when all doors are open; `addresses`: by rank.
+  /// Each rank calls it, when all doors are open; `addresses`: by rank.
   Result<std::unique_ptr<Exchange>> meet(std::uint32_t rank, std::span<const DoorAddress> addresses,
                                          Exchange::TimePoint deadline);
 
@@ -40,7 +40,7 @@ class ExchangeDoor final {
       : address_(address), listener_(std::move(listener)) {}
   Result<FileDescriptor> connect(std::uint32_t rank, const DoorAddress& to,
                                  Exchange::TimePoint deadline) const;
-  /// Nothing: a stranger came.
+  /// Empty if a stranger came.
   Result<std::optional<std::uint32_t>> accept(std::vector<FileDescriptor>& sockets,
                                               Exchange::TimePoint deadline) const;
 

@@ -19,10 +19,10 @@
 namespace ccoll::device {
 namespace {
 
-/// Others may be lent it as long as this lives.
+/// Others may be lent the memory as long as this lives.
 class Lent final : public Registered {
  public:
-  /// `of_user`: null: it is of ccoll::allocate.
+  /// `of_user`: null for memory of ccoll::allocate.
   static Result<std::unique_ptr<Registered>> make(std::shared_ptr<Lendable> memory,
                                                   std::shared_ptr<IpcMemory> of_user) {
     CCOLL_TRY(Registrations::of_process().add(memory));
@@ -34,7 +34,7 @@ class Lent final : public Registered {
     if (process_ == getpid()) {
       take_back();
     } else {
-      // It is the parent's: nothing of CUDA works here. Never destroyed.
+      // The memory is the parent's, and CUDA does not work here: it is never destroyed.
       static_cast<void>(new std::shared_ptr<Lendable>(std::move(memory_)));
     }
   }
@@ -103,7 +103,7 @@ Result<std::unique_ptr<Registered>> Registered::of_user(std::byte* data, std::ui
   return made;
 }
 
-// Never destroyed: the program's own memory may end later at exit.
+// It is never destroyed: the program's own memory may end later at exit.
 Registrations& Registrations::of_process() {
   static auto& instance = *new Registrations;
   return instance;
@@ -135,7 +135,7 @@ void Registrations::remove(const Lendable& memory) {
     for (const auto& each : watchers_)
       if (auto watcher = each.lock()) told.push_back(std::move(watcher));
   }
-  // Without the lock: the last reference to one may be dropped here.
+  // The lock is not held: the last reference to a watcher may be dropped here.
   for (const auto& watcher : told) watcher->withdraw(memory.id());
 }
 

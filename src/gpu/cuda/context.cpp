@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contexts, and what is asked of streams: asked while a device without one is the current one, CUDA
-// would give it one.
+// Contexts, and queries of streams: a query while a device without a context is the current one
+// would make CUDA give it one.
 #include "gpu/cuda/driver.hpp"
 #include "gpu/way.hpp"
 

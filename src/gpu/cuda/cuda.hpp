@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// CUDA's errors as failures, and what CUDA hands out with an owner. Needs CUDA's headers, as do
-/// the headers that include this (driver.hpp, leases.hpp, pinned.hpp): a header that serves builds
+/// CUDA's errors as failures, and owners for what CUDA hands out. Needs CUDA's headers, as do the
+/// headers that include this (driver.hpp, leases.hpp, pinned.hpp): a header that serves builds
 /// without CUDA includes none of them.
 
 #include <cuda_runtime_api.h>
@@ -20,11 +20,11 @@
 
 namespace ccoll::device {
 
-/// How long kernels and streams have to end that were told to.
+/// How long kernels and streams have to end once they are told to.
 inline constexpr std::chrono::seconds kGrace{5};
 
-/// `what` was tried, and failed with `error`, which the caller's own look at CUDA's last error is
-/// not to find.
+/// `what` was tried, and failed with `error`. This clears CUDA's last error, which the caller's own
+/// check must not find.
 inline Failure cuda_failure(cudaError_t error, std::string_view what) {
   (void)cudaGetLastError();
   const bool is_full = error == cudaErrorMemoryAllocation;
@@ -42,14 +42,14 @@ inline Status cuda_status(cudaError_t error, std::string_view what) {
   if (error == cudaSuccess) return {};
   return tl::unexpected(cuda_failure(error, what));
 }
-/// The same, in words that are only made where it has failed.
+/// The same, with a text that is made only on failure.
 template <std::invocable Words>
 Status cuda_status(cudaError_t error, const Words& what) {
   if (error == cudaSuccess) return {};
   return tl::unexpected(cuda_failure(error, what()));
 }
 
-/// Moves what a Result holds to `to`, or hands its failure on.
+/// Moves a Result's value to `to`, or passes its failure on.
 template <typename T>
 Status put(Result<T> made, T& to) {
   if (!made) return tl::unexpected(std::move(made.error()));
@@ -64,19 +64,19 @@ inline Result<int> attribute(cudaDeviceAttr which, int device) {
   return value;
 }
 
-/// Whether the GPU has a context in this process. Where nobody can tell it counts as having one.
+/// Whether the GPU has a context in this process; true if that cannot be told.
 bool has_context(int device);
 
-/// The calling thread's current device until the end of a scope. A device that has no context does
-/// not become the current one again: that would give it one, with memory that nobody asked for. So
-/// a thread that has used no GPU yet stays with this one.
+/// Sets the calling thread's current device until the end of a scope. A device without a context
+/// does not become current again: that would give it one, with memory that nobody asked for. So a
+/// thread that has used no GPU yet stays with this one.
 class CurrentDevice {
  public:
   explicit CurrentDevice(int device) {
     status_ = cuda_status(cudaGetDevice(&before_), "asking for the current GPU");
     if (!status_) return;
-    // Also where it is: a thread that has used none yet has no context, which the driver's own
-    // calls need and do not make.
+    // It is set even if it is current: a thread that has used no GPU yet has no context, which the
+    // driver's own calls need and do not make.
     status_ =
         cuda_status(cudaSetDevice(device), [=] { return fmt::format("using GPU {}", device); });
     changed_ = status_ && before_ != device;
@@ -94,8 +94,8 @@ class CurrentDevice {
   Status status_;
 };
 
-/// Until the end of a scope the calling thread may allocate and wait for streams of its own, though
-/// some stream is being captured.
+/// Until the end of a scope the calling thread may allocate and wait for its own streams, even
+/// while some stream is being captured.
 class BesideCaptures {
  public:
   BesideCaptures() { cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -122,10 +122,10 @@ using DeviceMemory = std::unique_ptr<std::byte, DeviceDeleter>;
 struct HostDeleter {
   void operator()(std::byte* memory) const { cudaFreeHost(memory); }
 };
-/// Of the host, which devices map, too.
+/// Host memory that devices map, too.
 using MappedMemory = std::unique_ptr<std::byte, HostDeleter>;
 
-/// Of the current device; does not wait for the legacy default stream, nor does that for it.
+/// A stream of the current device; it and the legacy default stream do not wait for each other.
 inline Result<OwnStream> make_stream() {
   int least = 0;
   int greatest = 0;
@@ -143,8 +143,8 @@ inline Result<OwnEvent> make_event(unsigned flags = cudaEventDisableTiming) {
   return OwnEvent(event);
 }
 
-/// Whether a stream has come to it; the event is of `device`. Asked while another is the current
-/// one, CUDA would give that a context: also on a thread that has used none yet, whose is GPU 0.
+/// Whether a stream has reached the event, which is of `device`. A query while another one is
+/// current would give that a context: also GPU 0, on a thread that has used none yet.
 inline Result<bool> has_happened(const OwnEvent& event, int device) {
   const CurrentDevice current(device);
   CCOLL_TRY(current.status());
@@ -157,7 +157,7 @@ inline Result<bool> has_happened(const OwnEvent& event, int device) {
   return false;
 }
 
-/// At least a byte, so that there is an address.
+/// Allocates at least a byte, so that there is an address.
 inline Result<DeviceMemory> allocate_on_device(std::uint64_t bytes) {
   void* memory = nullptr;
   CCOLL_TRY(cuda_status(cudaMalloc(&memory, bytes == 0 ? 1 : bytes),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The driver's calls that CUDA's runtime has no counterpart of, found at run time: nothing links
-/// the driver. Needs CUDA's headers, as cuda.hpp does.
+/// The driver's calls without a counterpart in CUDA's runtime, found at run time: nothing links the
+/// driver. Needs CUDA's headers, as cuda.hpp does.
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -12,7 +12,7 @@
 
 namespace ccoll::device {
 
-/// As CUDA 12.0 declares them.
+/// The calls are as CUDA 12.0 declares them.
 inline constexpr unsigned kDriverVersion = 12000;
 
 template <typename F>
@@ -46,7 +46,7 @@ struct Driver {
   decltype(::cuPointerGetAttribute)* pointer_attribute = nullptr;
   decltype(::cuMemGetAddressRange)* address_range = nullptr;
   decltype(::cuMemGetHandleForAddressRange)* export_range = nullptr;  ///< null where there is none
-  // Not by decltype: cuda.h renames these.
+  // These do not use decltype: cuda.h renames them.
   CUresult(CUDAAPI* wait_value)(CUstream, CUdeviceptr, cuuint32_t, unsigned) = nullptr;
   CUresult(CUDAAPI* write_value)(CUstream, CUdeviceptr, cuuint32_t, unsigned) = nullptr;
 
@@ -82,7 +82,7 @@ struct Driver {
   }
 };
 
-/// Looked for once.
+/// Looks for the driver once.
 inline Result<const Driver*> find_driver() {
   static const Result<Driver> opened = Driver::open();
   if (!opened) return tl::unexpected(opened.error());

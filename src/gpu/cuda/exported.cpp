@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of a device as a dma-buf, for network cards that read and write it. Never run on a card.
+// Device memory as a dma-buf, for network cards that read and write it. It has never run on a card.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 namespace ccoll::device {
 namespace {
 
-/// Whether streams have to flush what others have written, which they must be able to then.
+/// Whether streams have to flush what others have written. If so, they must be able to.
 Result<bool> needs_flush(const Driver& driver, int device) {
   int order = 0, ways = 0;
   CCOLL_TRY(driver.status(driver.device_get_attribute(
@@ -50,7 +50,7 @@ Result<ExportedRange> export_range(const MemoryRange& range) {
   const CurrentDevice current(*device);
   CCOLL_TRY(current.status());
   const BesideCaptures beside;
-  // Of whole pages of the host; allocations may begin and end within one.
+  // A dma-buf has whole pages of the host; allocations may begin and end within one.
   const auto page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<CUdeviceptr>(allocation->data) / page * page;
   const auto end = reinterpret_cast<CUdeviceptr>(allocation->data) + allocation->bytes;

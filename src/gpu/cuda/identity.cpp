@@ -10,7 +10,7 @@ Result<std::string> identity_of(int device) {
   cudaDeviceProp properties;
   CCOLL_TRY(cuda_status(cudaGetDeviceProperties(&properties, device),
                         fmt::format("asking which GPU {} is", device)));
-  // Of a part of a GPU (MIG) its own.
+  // A part of a GPU (MIG) has its own.
   std::string uuid;
   for (const char byte : properties.uuid.bytes)
     uuid += fmt::format("{:02x}", static_cast<unsigned char>(byte));

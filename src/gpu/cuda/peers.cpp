@@ -22,11 +22,11 @@ using Clock = std::chrono::steady_clock;
 /// How long one GPU may take to read and write, or copy, some bytes of another's.
 constexpr std::chrono::seconds kLimit{5};
 
-/// How one GPU gets at another's memory.
+/// How one GPU accesses another's memory.
 enum class By : std::uint8_t { kernels, copies };
 
-/// A trial's patterns: its own, what it has read elsewhere, and what others have written, or
-/// copied.
+/// The patterns of a trial: its own, the one that it has read elsewhere, and those that others have
+/// written, or copied.
 enum Place : std::size_t { own, read, written, copied, places };
 std::byte* at(const Trial& trial, Place place) { return trial.memory() + place * kTrialBytes; }
 
@@ -42,7 +42,7 @@ Status enable(int device, int peer) {
   return {};
 }
 
-/// What the process knows of its GPUs.
+/// The process's knowledge of its GPUs.
 class Peers {
  public:
   static Peers& of_process() {
@@ -71,7 +71,7 @@ class Peers {
       works.error().message =
           fmt::format("GPU {} does not reach the memory of GPU {}{}: {}", device, peer,
                       by == By::copies ? " by copies" : "", works.error().message);
-      // What one cannot rely on is given up, for whatever reason.
+      // Memory that does not work is given up, whatever the reason.
       works.error().kind = ErrorKind::unsupported;
     }
     if (!works && by == By::copies) {
@@ -96,7 +96,7 @@ class Peers {
     } else {
       works = copy_pattern(**here, device, **there, peer);
     }
-    // What may hang is not touched any more.
+    // A trial that may hang is not touched again.
     if (!works && works.error().kind == ErrorKind::timed_out) {
       for (const int each : {device, peer}) {
         abandoned_.push_back(std::move(trials_[each]));
@@ -106,7 +106,7 @@ class Peers {
     return works;
   }
 
-  /// By kernels of `device`: the peer's is read there, and its own written there.
+  /// Kernels of `device` read the peer's pattern there, and write their own there.
   static Status pass_patterns(Trial& here, int device, Trial& there, int peer) {
     const auto limit = Clock::now() + kLimit;
     const LaunchShape shape{1, 64};
@@ -125,7 +125,7 @@ class Peers {
     return {};
   }
 
-  /// In a stream of `device`, to the peer.
+  /// A stream of `device` copies its pattern to the peer.
   static Status copy_pattern(Trial& here, int device, Trial& there, int peer) {
     const auto limit = Clock::now() + kLimit;
     CCOLL_TRY(cuda_status(cudaMemcpyAsync(at(there, copied), at(here, own), kTrialBytes,
@@ -146,7 +146,7 @@ class Peers {
     CCOLL_TRY(current.status());
     const BesideCaptures beside;
     if (const auto known = trials_.find(device); known != trials_.end()) return known->second.get();
-    // Loaded later, kernels might wait for whatever runs.
+    // Kernels that load later might wait for whatever runs.
     CCOLL_TRY(load_kernels());
     std::unique_ptr<Trial> trial;
     CCOLL_TRY(put(Trial::make(places), trial));
@@ -155,8 +155,8 @@ class Peers {
   }
 
   ProcessMutex mu_;
-  std::map<std::tuple<int, int, By>, Status> known_;  // guarded by mu_; who reaches whom
-  /// By device. They stay, as CUDA may wait for any stream when memory is given back.
+  std::map<std::tuple<int, int, By>, Status> known_;  // by GPU, peer and means
+  /// By device. They stay, because CUDA may wait for any stream when memory is freed.
   std::map<int, std::unique_ptr<Trial>> trials_;   // guarded by mu_
   std::vector<std::unique_ptr<Trial>> abandoned_;  // guarded by mu_
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Memory of the host that the device copies from and to by itself: what calls in streams have of
-/// it, and where in it their buffers lie. Needs CUDA's headers: only sources include this.
+/// Host memory that the device copies from and to by itself: how calls in streams share it, and
+/// where in it their buffers lie. Needs CUDA's headers: only sources include this.
 
 #include <algorithm>
 #include <atomic>
@@ -43,7 +43,7 @@ class PinnedMemory {
   }
 
   std::byte* data() const { return memory_.data(); }
-  /// Where devices see it: CUDA tells that of where it begins.
+  /// Where devices see it: CUDA gives that address for its beginning.
   std::byte* on_device() const { return there_; }
   std::uint64_t bytes() const { return memory_.size_bytes(); }
 
@@ -55,17 +55,17 @@ class PinnedMemory {
   std::byte* there_ = nullptr;
 };
 
-/// Two words that a stream waits for: for room, which the host writes once for a call, and how many
-/// of the call's parts are over.
+/// Two words that a stream waits for: `room`, which the host writes once for a call, and `go`, the
+/// number of the call's parts that are over.
 struct Words {
   std::uint32_t room;
   std::uint32_t go;
 };
-/// As the word to go on: all parts, however many there are. A stream compares cyclically.
+/// As `go`: all parts, however many there are. A stream compares cyclically.
 inline constexpr std::uint32_t kAllParts = INT32_MAX;
 
-/// Pieces of a ring in the order in which they were taken, which is also the order in which those
-/// that are taken again get their room.
+/// Pieces of a ring in the order in which they were taken. Pieces that reuse memory get their room
+/// in the same order.
 class Ring {
  public:
   explicit Ring(std::uint64_t bytes) : bytes_(bytes) {}
@@ -75,7 +75,7 @@ class Ring {
     std::uint64_t offset;
     bool has_room;
   };
-  /// `words`: told when there is room, where there is none yet.
+  /// `words`: told when there is room, if there is none yet.
   Taken take(std::uint64_t bytes, Words* words) {
     const std::uint64_t begin = end_ + bytes > bytes_ ? 0 : end_;
     pieces_.push_back({begin, begin + bytes, words, false, false});
@@ -85,7 +85,7 @@ class Ring {
     return {first_ + pieces_.size() - 1, begin, has_room};
   }
 
-  /// Whom there is room for now, is told.
+  /// Tells those that have room from now on.
   void give_back(std::uint64_t number) {
     pieces_[number - first_].is_over = true;
     while (!pieces_.empty() && pieces_.front().is_over) {
@@ -94,7 +94,7 @@ class Ring {
     }
     for (std::size_t i = first_waiting(); i < pieces_.size() && is_free(i); i = first_waiting()) {
       pieces_[i].has_room = true;
-      // The words of one that is over may be another's already.
+      // The words of a piece that is over may be another's already.
       if (pieces_[i].is_over) continue;
       std::atomic_ref(pieces_[i].words->room).store(1, std::memory_order_release);
     }
@@ -128,8 +128,8 @@ class Ring {
   std::uint64_t end_ = 0;    ///< of the last piece
 };
 
-/// Where the ranges of a call lie in memory of the host: each that overlaps no other after the one
-/// before.
+/// Where the ranges of a call lie in host memory. Ranges that overlap lie together; the others
+/// follow one another.
 class Placement {
  public:
   explicit Placement(const Copied& copied)
@@ -138,23 +138,23 @@ class Placement {
       placed_.push_back({range, nullptr});
   }
 
-  /// As given, overlapping ones as one, by address.
+  /// The given ranges by address, with overlapping ones as one.
   std::span<const MemoryRange> reads() const { return reads_; }
   std::span<const MemoryRange> writes() const { return writes_; }
-  /// Of the host's memory.
+  /// The host memory of all ranges.
   std::uint64_t bytes() const {
     std::uint64_t bytes = 0;
     for (const Placed& each : placed_) bytes += staged_bytes(each.range.bytes);
     return bytes;
   }
-  /// Once; there are bytes().
+  /// Must be called once; `host` has bytes().
   void put(std::byte* host) {
     for (Placed& each : placed_) {
       each.host = host;
       host += staged_bytes(each.range.bytes);
     }
   }
-  /// Of a place in one of the ranges; null: it is in none.
+  /// Where the host has a place in one of the ranges; null if it is in none.
   std::byte* find(const void* place) const {
     const auto* const at = static_cast<const std::byte*>(place);
     const auto behind = std::ranges::upper_bound(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kind of memory an address is of, asked of a driver that is there already.
+// The kind of memory that an address belongs to, asked of a driver that is there already.
 #include <cuda.h>
 #include <dlfcn.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 using AskPointer = decltype(::cuPointerGetAttribute);
 
-/// Null as long as nobody in this process has loaded the driver.
+/// Null as long as nothing in this process has loaded the driver.
 AskPointer* find_in_driver() {
   static std::atomic<AskPointer*> found{nullptr};
   if (auto* const known = found.load(std::memory_order_relaxed)) return known;
@@ -42,7 +42,7 @@ std::optional<int> device_of(const void* address) {
   if (ask == nullptr) return std::nullopt;
   CUmemorytype type{};
   const auto place = reinterpret_cast<CUdeviceptr>(address);
-  // Of memory that CUDA does not know this is an error.
+  // This is an error for memory that CUDA does not know.
   if (ask(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, place) != CUDA_SUCCESS) return std::nullopt;
   unsigned managed = 0;
   if (type != CU_MEMORYTYPE_DEVICE &&

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a stream, or a graph, holds of a call, and the functions of the host by which it tells how
+/// A stream's, or a graph's, hold on a call, and the host functions by which the stream tells how
 /// far it has come. Needs CUDA's headers: only sources include this.
 
 #include <cuda_runtime_api.h>
@@ -18,18 +18,18 @@ namespace ccoll::device {
 /// How far a stream has come with a call.
 struct StreamMarks {
   std::atomic<bool> reached{false};
-  std::atomic<std::size_t> parts_reached{0};  ///< of one that is captured, since its graph runs
-  std::atomic<bool> passed{false};            ///< of one that is captured never
+  std::atomic<std::size_t> parts_reached{0};  ///< if captured, in the graph's present run
+  std::atomic<bool> passed{false};            ///< never, if captured
   bool is_captured = false;
 };
 
 struct StreamHold {
-  std::shared_ptr<void> stream_op;  ///< which has the marks
+  std::shared_ptr<void> stream_op;  ///< has the marks
   StreamMarks& marks;
   std::shared_ptr<StreamListener> listener;
 };
 
-/// Says until the end of a scope that this thread is one of CUDA's, in a function of the host.
+/// Marks this thread, until the end of a scope, as one of CUDA's in a host function.
 class InListener {
  public:
   InListener();
@@ -37,19 +37,18 @@ class InListener {
   InListener& operator=(const InListener&) = delete;
   ~InListener();
 };
-/// Whether this thread is one of CUDA's, in a function of the host, where nothing of CUDA may be
-/// called.
+/// Whether this thread is one of CUDA's in a host function, where CUDA must not be called.
 bool is_in_listener();
 
-/// The graph into which `stream` is captured has it from now on, also where this fails.
+/// Gives the hold to the graph into which `stream` is captured, even if this fails.
 Status give_to_graph(cudaStream_t stream, std::unique_ptr<StreamHold> hold);
-/// The stream marks that it has come to the call, and tells the listener.
+/// The stream marks that it has reached the call, and tells the listener.
 Status tell_reached(cudaStream_t stream, StreamHold& hold);
-/// The same of a part of the call behind the first.
+/// The same for a part of the call behind the first.
 Status tell_part_reached(cudaStream_t stream, StreamHold& hold);
-/// The same when it has passed the call; of one that is not captured the hold goes with that.
+/// The same when it has passed the call; it then frees the hold if the call is not captured.
 Status tell_passed(cudaStream_t stream, StreamHold& hold);
-/// The stream calls `function`, which says that it is InListener, as part of a call.
+/// The stream calls `function` as part of a call. The function must make an InListener.
 Status put_function(cudaStream_t stream, cudaHostFn_t function, void* argument);
 
 }  // namespace ccoll::device

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What is tried out on a GPU before anything relies on it: a stream, some memory, and waiting with
-/// a limit. Needs CUDA's headers: only sources include this.
+/// The means to try something out on a GPU before anything relies on it: a stream, some memory, and
+/// waits with a limit. Needs CUDA's headers: only sources include this.
 
 #include <algorithm>
 #include <chrono>
@@ -20,7 +20,7 @@ namespace ccoll::device {
 /// Bytes of a pattern that GPUs read.
 inline constexpr std::size_t kTrialBytes = 4096;
 
-/// Different for each number, of any 32 bits.
+/// Each number, of any 32 bits, has a different one.
 inline std::vector<std::byte> trial_pattern(std::uint32_t number) {
   constexpr std::uint32_t kOdd = 0x9E3779B1;
   std::vector<std::byte> pattern(kTrialBytes);
@@ -30,13 +30,13 @@ inline std::vector<std::byte> trial_pattern(std::uint32_t number) {
   return pattern;
 }
 
-/// On the device that is the current one when it is made, as it is to be for all calls. What hangs
-/// there is not touched any more, nor given back.
+/// Works on the device that is current when it is made, which must be current in all calls. If it
+/// hangs there, the caller must neither touch nor free it.
 class Trial {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// With memory for so many patterns.
+  /// Has memory for so many patterns.
   static Result<std::unique_ptr<Trial>> make(std::size_t patterns) {
     auto made = std::make_unique<Trial>();
     CCOLL_TRY(put(make_stream(), made->stream_));
@@ -57,7 +57,7 @@ class Trial {
     CCOLL_TRY(cuda_status(error, "trying out what GPUs share"));
     return true;
   }
-  /// Until `limit`, what was marked.
+  /// Waits until `limit` for what was marked.
   Status wait(Clock::time_point limit, std::string_view what) const {
     for (;;) {
       const auto ended = has_ended();
@@ -67,7 +67,7 @@ class Trial {
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
   }
-  /// The pattern with that number, to `there`.
+  /// Writes the pattern with that number to `there`.
   Status write(std::uint32_t number, std::byte* there, Clock::time_point limit) {
     const auto pattern = trial_pattern(number);
     CCOLL_TRY(cuda_status(
@@ -76,8 +76,8 @@ class Trial {
     CCOLL_TRY(mark());
     return wait(limit, "writing a pattern");
   }
-  /// Of so many patterns from number `first` on, that are to lie there, which does not, counted
-  /// from 0; nothing: all do.
+  /// Compares so many patterns, from number `first` on, with the memory there. Returns the first
+  /// that is wrong, counted from 0; empty if none is.
   Result<std::optional<std::uint32_t>> find_wrong(const std::byte* there, std::uint32_t first,
                                                   std::uint32_t patterns, Clock::time_point limit) {
     std::vector<std::byte> here(patterns * kTrialBytes);

@@ -41,7 +41,7 @@ Result<Handle> handle_of(std::byte* allocation) {
 class Opened {
  public:
   static Result<std::shared_ptr<Opened>> open(int device, const Handle& handle) {
-    // Before the lock, which its end takes.
+    // It is made before the lock, which its destructor takes.
     const std::shared_ptr<Opened> made(new Opened(device, handle));
     const std::lock_guard lock(all().mu);
     const auto known = all().by_handle.find({device, handle});
@@ -66,7 +66,7 @@ class Opened {
   ~Opened() {
     if (data_ == nullptr) return;
     forget();
-    // Without the lock, as CUDA may wait for streams. Who opens it anew meanwhile keeps it open.
+    // The lock is not held: CUDA may wait for streams. A thread that opens it anew keeps it open.
     const CurrentDevice current(device_);
     const BesideCaptures beside;
     cudaIpcCloseMemHandle(data_);
@@ -78,7 +78,7 @@ class Opened {
     ProcessMutex mu;
     std::map<std::pair<int, Handle>, std::weak_ptr<Opened>> by_handle;  // guarded by mu
   };
-  /// Never destroyed: who has a part may end later at exit.
+  /// It is never destroyed: an owner of a part may end later at exit.
   static All& all() {
     static auto& instance = *new All;
     return instance;
@@ -102,10 +102,10 @@ struct Sample {
   std::uint32_t number = 0;
 };
 
-// What is tried out stays, and what for: CUDA may wait for any stream when memory is given back or
-// closed.
+// Memory that is tried out stays, and so do the trials: CUDA may wait for any stream when memory is
+// freed or closed.
 
-/// What this process lets others try out.
+/// The patterns that this process lets others try out.
 class Samples {
  public:
   static Samples& of_process() {
@@ -113,7 +113,7 @@ class Samples {
     return all;
   }
 
-  /// In memory of that GPU.
+  /// The pattern in memory of that GPU.
   Result<Sample> of(int device) {
     const std::lock_guard lock(mu_);
     if (const auto known = samples_.find(device); known != samples_.end())
@@ -139,7 +139,7 @@ class Samples {
   std::vector<std::unique_ptr<Trial>> abandoned_;                     // guarded by mu_
 };
 
-/// What this process has tried out of others'. Nobody who registers memory waits for it.
+/// This process's trials of others' patterns. No thread that registers memory waits for them.
 class Trials {
  public:
   static Trials& of_process() {
@@ -160,7 +160,7 @@ class Trials {
 
  private:
   struct Known {
-    std::optional<Status> works;  ///< none: not found out yet
+    std::optional<Status> works;  ///< empty: not found out yet
     std::shared_ptr<Opened> there;
   };
 
@@ -172,7 +172,7 @@ class Trials {
     if (!trial) CCOLL_TRY(put(Trial::make(1), trial));
     if (!there) CCOLL_TRY(put(Opened::open(device, sample.handle), there));
     auto works = read(*trial, *there, sample.number);
-    // What may hang is not touched any more.
+    // A trial that may hang is not touched again.
     if (!works && works.error().kind == ErrorKind::timed_out)
       abandoned_.push_back(std::move(trial));
     return works;
@@ -195,14 +195,14 @@ class Trials {
   std::vector<std::unique_ptr<Trial>> abandoned_;  // guarded by mu_
 };
 
-/// What a reader has, last of all the owner's word of it.
+/// A reader's part of the memory; last of all it ends the socket to the owner.
 struct OpenedRange {
   explicit OpenedRange(FileDescriptor held) : held_(std::move(held)) {}
   OpenedRange(const OpenedRange&) = delete;
   OpenedRange& operator=(const OpenedRange&) = delete;
   ~OpenedRange() {
     opened.reset();
-    // Closing it is not enough where a forked child has it, too.
+    // Closing the socket is not enough: a forked child may have it, too.
     shutdown(held_.number(), SHUT_RDWR);
   }
   std::shared_ptr<const Opened> opened;  ///< null: it is of this process
@@ -233,7 +233,7 @@ Result<std::shared_ptr<IpcMemory>> IpcMemory::make(int device, std::byte* data,
       driver->pointer_attribute(&can, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, place),
       "asking whether memory can be shared"));
   if (can == 0) {
-    // Which may be of several mappings, so that CUDA's range would be of one of them.
+    // The range may be of several mappings, and CUDA's range would be that of one of them.
     made->why_not_ =
         "CUDA shares memory of cudaMalloc by handle, and none of its other kinds (managed, of "
         "pools, mapped)";
@@ -254,7 +254,7 @@ Result<std::shared_ptr<IpcMemory>> IpcMemory::make(int device, std::byte* data,
   return made;
 }
 
-/// With its GPU as the current one.
+/// Its GPU must be the current one.
 Status IpcMemory::find_directions() {
   Sample sample;
   Handle handle;
@@ -280,7 +280,7 @@ Result<Borrowed> IpcMemory::borrow(int device, net::Reader& directions, FileDesc
   if (!directions.complete() || !held.open())
     return fail(ErrorKind::corrupt, "what is said of memory of cudaMalloc is nonsense");
   const auto part = std::make_shared<OpenedRange>(std::move(held));
-  // No process opens what is its own.
+  // A process does not open its own memory.
   if (const auto own = Registrations::of_process().find(id)) {
     const int both[] = {device, own->device()};
     if (both[0] != both[1]) CCOLL_TRY(reach_peers(both));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Memory that users have of cudaMalloc: other processes open its allocation by a handle of CUDA's
-/// ("legacy CUDA IPC"). Whoever has opened it does not keep it: CUDA leaves undefined what happens
-/// where it is freed before all have closed it. So each reader holds a socket, by whose end the
-/// owner hears that it has closed the memory, or is gone. Only in builds with CUDA, of which it
-/// knows nothing here.
+/// Memory that users have from cudaMalloc: other processes open its allocation by a handle of
+/// CUDA's ("legacy CUDA IPC"). Opening does not keep it: CUDA leaves undefined what happens if it
+/// is freed before all have closed it. So each reader holds a socket, whose end tells the owner
+/// that the reader has closed the memory, or is gone. Only in builds with CUDA; knows no CUDA
+/// itself.
 
 #include <chrono>
 #include <cstddef>
@@ -22,12 +22,11 @@ namespace ccoll::device {
 
 class IpcMemory final : public Lendable {
  public:
-  /// [data, data + bytes) of GPU `device`, which have to be of one allocation. The first of a
-  /// process and GPU takes a little of its memory, for others to try out whether they read what is
-  /// there.
+  /// [data, data + bytes) of GPU `device`, which must be of one allocation. The first of a process
+  /// and GPU takes a little of its memory, for others to try out whether they can read it.
   static Result<std::shared_ptr<IpcMemory>> make(int device, std::byte* data, std::uint64_t bytes);
-  /// What IpcMemory has told of. The first time of an owner this reads a pattern of his, within
-  /// 5 s; nothing is borrowed of one for whom that has failed.
+  /// Memory that an IpcMemory has told of. The first time of an owner this reads a pattern of that
+  /// owner's, within 5 s. If that has failed, nothing is borrowed from the owner.
   static Result<Borrowed> borrow(int device, net::Reader& directions, FileDescriptor held);
 
   std::byte* data() const override { return data_; }
@@ -37,9 +36,9 @@ class IpcMemory final : public Lendable {
   const std::string& directions() const override { return directions_; }
   Result<FileDescriptor> file_to_give() override;
 
-  /// Why others cannot have it; empty: they can.
+  /// Why others cannot have it; empty if they can.
   const std::string& why_not() const { return why_not_; }
-  /// Whether by then none has it any more; nobody may be given any more.
+  /// Whether by `limit` no reader has it any more. It must not be given to anybody from then on.
   bool is_closed_by(std::chrono::steady_clock::time_point limit);
 
  private:
@@ -54,7 +53,7 @@ class IpcMemory final : public Lendable {
   std::uint64_t offset_ = 0;  ///< in its allocation
   std::string directions_, why_not_;
   std::mutex mu_;
-  std::vector<FileDescriptor> readers_;  // guarded by mu_; a socket's end for each
+  std::vector<FileDescriptor> readers_;  // a socket's end for each
 };
 
 }  // namespace ccoll::device

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Memory of a GPU that a rank lets others read where it lies, and what these have of it. How other
-/// processes get at it is the affair of its kind (shared_memory.hpp, ipc_memory.hpp). Only in
-/// builds with CUDA, of which it knows nothing here.
+/// Memory of a GPU that a rank lets others read where it lies, and their part of it. Each kind of
+/// memory has its own means for other processes (shared_memory.hpp, ipc_memory.hpp). Only in builds
+/// with CUDA; knows no CUDA itself.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,11 +28,11 @@ class Lendable {
   virtual std::uint64_t id() const = 0;
   /// How others find it, for borrow(); empty: they cannot.
   virtual const std::string& directions() const = 0;
-  /// What one other rank is given with the directions.
+  /// The descriptor that one other rank is given with the directions.
   virtual Result<FileDescriptor> file_to_give() = 0;
 };
 
-/// What directions begin with.
+/// The first byte of directions.
 enum class LentBy : std::uint8_t { descriptor = 1, handle };
 
 struct Borrowed {
@@ -40,7 +40,7 @@ struct Borrowed {
   std::shared_ptr<const void> mapped;  ///< until this goes
 };
 
-/// What another rank lends, of this process or of another, for GPU `device`.
+/// Memory that another rank lends, of this process or of another, for GPU `device`.
 Result<Borrowed> borrow(int device, std::string_view directions, FileDescriptor file);
 
 }  // namespace ccoll::device

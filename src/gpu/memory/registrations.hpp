@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The memory of GPUs that users of this process have of ccoll::allocate or have registered, so
-/// that whoever may lend some of it finds it. As transport/registered_memory.hpp is for the host's.
-/// Only in builds with CUDA, of which it knows nothing here.
+/// The GPU memory that users of this process have from ccoll::allocate or have registered. A rank
+/// that may lend some of it finds it here. transport/registered_memory.hpp is the same for host
+/// memory. Only in builds with CUDA; knows no CUDA itself.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,25 +20,25 @@ namespace ccoll::device {
 /// One table per process, for all its ranks. Thread-safe.
 class Registrations {
  public:
-  /// Whoever has let others map some of it.
+  /// A rank's part that has let others map some of the memory.
   class Watcher {
    public:
     virtual ~Watcher() = default;
-    /// Nobody may be lent any of it any more. From any thread; must not block.
+    /// Nobody may be lent any of it from then on. Any thread may call; must not block.
     virtual void withdraw(std::uint64_t id) = 0;
   };
 
   static Registrations& of_process();
 
-  /// `invalid_argument` where some of it is there already.
+  /// `invalid_argument` if some of it is there already.
   Status add(std::shared_ptr<Lendable> memory);
   /// Tells all watchers.
   void remove(const Lendable& memory);
-  /// What all of [data, data + bytes) lies in; null if nothing.
+  /// The memory that all of [data, data + bytes) lies in; null if there is none.
   std::shared_ptr<Lendable> find(const std::byte* data, std::uint64_t bytes) const;
-  /// What has that number; null: none.
+  /// The memory with that number; null: none.
   std::shared_ptr<Lendable> find(std::uint64_t id) const;
-  /// For as long as it lives.
+  /// Lasts as long as the watcher lives.
   void watch(const std::weak_ptr<Watcher>& watcher);
 
  private:

@@ -16,7 +16,7 @@
 namespace ccoll::device {
 namespace {
 
-// What this process has. Never destroyed: who uses it may end later at exit.
+// The process's tables are never destroyed: their users may end later at exit.
 
 struct Memories {
   ProcessMutex mu;
@@ -27,7 +27,7 @@ Memories& memories() {
   return instance;
 }
 
-/// CUDA registers memory once.
+/// CUDA registers the same memory only once.
 struct Registrations {
   struct Each {
     std::size_t users = 0;
@@ -56,7 +56,7 @@ class OwnedHandle {
 };
 
 Result<CUmemAllocationProp> properties_of(int device, const Driver& cu) {
-  // Network cards reach what was made for them, where there is such memory.
+  // Network cards reach memory that was made for them, if the GPU has such.
   int is_for_cards = 0;
   CCOLL_TRY(cu.status(
       cu.device_get_attribute(&is_for_cards,
@@ -71,7 +71,7 @@ Result<CUmemAllocationProp> properties_of(int device, const Driver& cu) {
   return properties;
 }
 
-/// The driver's calls, on a device, until the end of a scope.
+/// Gives the driver's calls, on a device, until the end of a scope.
 class OnDevice {
  public:
   explicit OnDevice(int device) : current_(device), driver_(find(device, current_.status())) {}
@@ -80,8 +80,8 @@ class OnDevice {
  private:
   static Result<const Driver*> find(int device, const Status& current) {
     CCOLL_TRY(current);
-    // Makes the device's context where there is none yet: the driver's own calls do not. Where
-    // there is one, it might wait for streams.
+    // This makes the device's context if there is none yet: the driver's own calls do not. If there
+    // is one, the call might wait for streams.
     if (!has_context(device)) CCOLL_TRY(cuda_status(cudaFree(nullptr), "using a GPU"));
     return find_driver();
   }
@@ -120,7 +120,7 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::make(int device, std::uint64
   CCOLL_TRY(cu.status(cu.export_handle(&file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
                       "cuMemExportToShareableHandle"));
   made->file_ = FileDescriptor(file);
-  // Who starts another program does not mean to give it the memory; CUDA says nothing of that.
+  // A program that this process starts must not get the memory; CUDA promises nothing about that.
   fcntl(made->file_.number(), F_SETFD, FD_CLOEXEC);
   CCOLL_TRY(made->map(handle, whole));
   if (getrandom(&made->id_, sizeof made->id_, 0) != sizeof made->id_) {
@@ -166,7 +166,7 @@ Result<Borrowed> SharedMemory::borrow(int device, net::Reader& directions,
   const auto id = directions.number<std::uint64_t>(), bytes = directions.number<std::uint64_t>();
   if (!directions.complete() || !file.open())
     return fail(ErrorKind::corrupt, "what is said of shared memory is nonsense");
-  // Of the same process and GPU: the same address.
+  // Memory of the same process and GPU has the same address here.
   auto memory = find(id, device);
   if (!memory) CCOLL_TRY(put(import(device, file, bytes), memory));
   std::byte* const data = memory->data();

@@ -2,9 +2,9 @@
 #pragma once
 
 /// Memory of a GPU that other processes of the host map, too: by a file descriptor, which travels
-/// over a Unix socket. Whoever has mapped it keeps it, also when the process that made it has
-/// ended. And memory of the host that GPUs of several processes map. Only in builds with CUDA, of
-/// which it knows nothing here.
+/// over a Unix socket. A mapping keeps the memory, even when the process that made it has ended.
+/// Also host memory that GPUs of several processes map. Only in builds with CUDA; knows no CUDA
+/// itself.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,13 +22,13 @@ class SharedMemory final : public Lendable {
  public:
   /// At least `bytes`, of GPU `device`.
   static Result<std::shared_ptr<SharedMemory>> make(int device, std::uint64_t bytes);
-  /// What has number `id` of those that this process has made for GPU `device` and that are still
-  /// there; null: none.
+  /// The memory with number `id` that this process has made for GPU `device`, if it is still there;
+  /// null: none.
   static std::shared_ptr<SharedMemory> find(std::uint64_t id, int device);
-  /// What another process has made, all `bytes` of it; for GPU `device`.
+  /// Maps memory that another process has made, all `bytes` of it; for GPU `device`.
   static Result<std::shared_ptr<SharedMemory>> import(int device, const FileDescriptor& file,
                                                       std::uint64_t bytes);
-  /// By what its directions() say behind their first byte.
+  /// Maps what directions() tell, behind their first byte.
   static Result<Borrowed> borrow(int device, net::Reader& directions, const FileDescriptor& file);
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
@@ -41,7 +41,7 @@ class SharedMemory final : public Lendable {
   std::byte* data() const override { return data_; }
   std::uint64_t size() const override { return size_; }
   int device() const override { return device_; }
-  /// To hand to a peer; of what was made here.
+  /// To hand to a peer; only for memory that was made here.
   const FileDescriptor& file() const { return file_; }
   std::uint64_t id() const override { return id_; }
   const std::string& directions() const override { return directions_; }

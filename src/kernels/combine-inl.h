@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The n-way loop and what it is made of, compiled once per SIMD target: no include guard but
-/// Highway's toggling one. A kernel is Combine<Format, Op>, where Format says how vectors come from
-/// memory and go back, Op how two of them fold and what finishes a fold.
+/// The n-way loop and its parts, compiled once per SIMD target: the only include guard is Highway's
+/// toggling one. A kernel is Combine<Format, Op>: Format says how vectors come from memory and go
+/// back, Op how two of them fold and how a fold is finished.
 
 #if defined(CCOLL_KERNELS_COMBINE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CCOLL_KERNELS_COMBINE_INL_H_
@@ -49,7 +49,7 @@ struct Plain {
   }
 };
 
-/// A fold whose parts cannot overflow into what finishing would have to mend.
+/// A fold that needs nothing at its end.
 struct Unfinished {
   template <class D, class V>
   static HWY_INLINE V Finish(D /*d*/, V v, std::uint32_t /*divisor*/) {
@@ -57,7 +57,7 @@ struct Unfinished {
   }
 };
 
-/// The end of a floating-point fold: x86 hands on the payload of one operand's NaN, others do not.
+/// The end of a floating-point fold: x86 keeps the payload of one operand's NaN, others do not.
 struct CanonicalNaN {
   template <class D, class V>
   static HWY_INLINE V Finish(D d, V v, std::uint32_t /*divisor*/) {
@@ -153,7 +153,7 @@ HWY_INLINE void CombineBlock(const std::byte* const* sources, std::size_t count,
   Format::Store(Op::Finish(d, v3, divisor), out + elem + 3 * lanes);
 }
 
-/// Fewer elements than a vector has lanes.
+/// For fewer elements than a vector has lanes.
 template <class Format, class Op>
 HWY_NOINLINE void CombineFew(const std::byte* const* sources, std::size_t count, std::byte* out,
                              std::size_t elems, std::uint32_t divisor) {
@@ -171,8 +171,8 @@ HWY_NOINLINE void CombineFew(const std::byte* const* sources, std::size_t count,
   std::memcpy(out, padded, bytes);
 }
 
-/// At least one vector. The last vector may overlap the one before it, so it is read before `out`,
-/// which may be a source, is written.
+/// For at least one vector. The last vector may overlap the one before it, so it is read before
+/// `out`, which may be a source, is written.
 template <class Format, class Op>
 HWY_INLINE void CombineMany(const std::byte* const* sources, std::size_t count, std::byte* out,
                             std::size_t elems, std::uint32_t divisor) {
@@ -191,7 +191,7 @@ HWY_INLINE void CombineMany(const std::byte* const* sources, std::size_t count, 
   if (elem < elems) Format::Store(Op::Finish(d, last, divisor), stored + elems - lanes);
 }
 
-/// Up to as many elements are cheaper one by one than by way of a padded vector.
+/// So few elements are cheaper one by one than by way of a padded vector.
 inline constexpr std::size_t kFewElems = 4;
 
 /// A CombineFunction for two or more sources, or for one that a divisor finishes.
@@ -210,7 +210,7 @@ HWY_NOINLINE void CombineFolded(const std::byte* const* sources, std::size_t cou
   }
 }
 
-/// CombineFolded, whatever state the thread's floating point is in.
+/// CombineFolded, in any state of the thread's floating point.
 template <typename T, ReduceOp op, class Format, class Op>
 HWY_INLINE void CombineAnywhere(const std::byte* const* sources, std::size_t count, std::byte* out,
                                 std::size_t elems, std::uint32_t divisor) {
@@ -266,7 +266,7 @@ HWY_NOINLINE void ScaleAll(const std::byte* in, std::byte* out, std::size_t elem
   std::memcpy(reinterpret_cast<Stored*>(out) + elem, padded, bytes);
 }
 
-/// A ScaleFunction, whatever state the thread's floating point is in.
+/// A ScaleFunction, in any state of the thread's floating point.
 template <class Format, class Op>
 void Scale(const std::byte* in, std::byte* out, std::size_t elems, const element::Factor& factor) {
   in_default_float_state([&] { ScaleAll<Format, Op>(in, out, elems, factor); });

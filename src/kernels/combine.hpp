@@ -20,7 +20,7 @@ namespace ccoll {
 /// divides.
 /// - `out` may be exactly one of the sources; any other overlap is a defect of the caller.
 /// - Any alignment and any `elems`, 0 included. Never allocates, never fails.
-/// - The result does not depend on the thread's floating-point state, which is as before then.
+/// - The result does not depend on the thread's floating-point state, which stays unchanged.
 using CombineFunction = void (*)(const std::byte* const* sources, std::size_t source_count,
                                  std::byte* out, std::size_t elems, std::uint32_t divisor);
 

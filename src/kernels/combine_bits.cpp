@@ -40,7 +40,7 @@ struct BitXor : Unfinished {
   }
 };
 
-/// What is not 0 is read as 1; then the operations on bits are those on truth.
+/// Bytes that are not 0 are read as 1; then the operations on bits are those on truth.
 struct Truth : Plain<std::uint8_t> {
   static HWY_INLINE V Load(const Stored* from) {
     return hn::Min(Plain::Load(from), hn::Set(D(), 1));
@@ -93,8 +93,8 @@ HWY_EXPORT(FindBool);
 
 namespace {
 
-/// Bits do not know where an element ends: every size of integer is so many bytes. Which SIMD
-/// target serves is looked up at each call, as a function has no room for what was found before.
+/// Bits do not know where an element ends: every size of integer is so many bytes. Each call looks
+/// up the SIMD target, as a function has no room for the result of an earlier look-up.
 template <ReduceOp op, std::size_t size>
 void combine_bytes(const std::byte* const* sources, std::size_t count, std::byte* out,
                    std::size_t elems, std::uint32_t divisor) {

@@ -24,8 +24,8 @@ ScaleFunction FindScaleFloat(DataType type) {
 #else
 namespace {
 
-/// Targets differ in what the minimum of NaN and of zeros of two signs is, so neither is left to
-/// them: equal numbers are equal bits or zeros, whose signs are or-ed; NaNs stay in the fold.
+/// Targets differ in the minimum of NaN and of zeros of two signs, so neither is left to them.
+/// Equal numbers are equal bits or zeros, whose signs are or-ed; NaNs stay in the fold.
 struct FloatMin : CanonicalNaN {
   template <class D, class V>
   static HWY_INLINE V Fold(D /*d*/, V a, V b) {

@@ -36,8 +36,8 @@ namespace {
 
 using Bits = hn::ScalableTag<std::uint32_t>;
 
-/// bfloat16 is the upper half of float32, so one vector of them holds two of float32, folded side
-/// by side: of the even elements, after a shift, and of the odd ones, after a mask. No lane moves.
+/// bfloat16 is the upper half of float32, so one vector of them holds two of float32. Both are
+/// folded side by side: the even elements after a shift, the odd ones after a mask. No lane moves.
 struct Bfloat16 {
   using Stored = std::uint16_t;
   using D = hn::ScalableTag<float>;
@@ -90,8 +90,8 @@ struct OnPair {
 };
 
 #if CCOLL_HAVE_F16C
-/// Half a vector of float16 is folded as a whole one of float32. The NaN that Store is given is
-/// canonical.
+/// Half a vector of float16 is folded as a whole one of float32. Store is given canonical NaNs
+/// only.
 struct Float16 {
   using Stored = std::uint16_t;
   using D = hn::ScalableTag<float>;

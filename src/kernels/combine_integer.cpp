@@ -47,8 +47,8 @@ struct DivideIntegers {
     hn::Store(v, d, values);
     for (T& value : values) {
       if constexpr (sizeof(T) < 8) {
-        // Exact: a quotient of 32-bit integers that is none itself is 2^-32 or more away from the
-        // next one, and a float64 at most 2^-22. This vectorises, which integer division does not.
+        // Exact: a quotient a/b that is no integer is at least 1/b away from the next one, and
+        // rounding moves it by at most a/b * 2^-53. This vectorises; integer division does not.
         value = static_cast<T>(static_cast<double>(value) / static_cast<double>(divisor));
       } else {
         value /= static_cast<T>(divisor);

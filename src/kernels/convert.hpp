@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Floats of 8 and 16 bits to float32 and back, for what is to be combined in float32 by more than
-/// one step. Like the kernels that combine, these do not depend on the thread's floating-point
+/// Floats of 8 and 16 bits to float32 and back, for data that more than one step combines in
+/// float32. Like the kernels that combine, these do not depend on the thread's floating-point
 /// state.
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace ccoll {
 
-/// Exact, but for NaNs: out[i] = element::widen(in[i]). Any alignment of `in`.
+/// Exact, except for NaNs: out[i] = element::widen(in[i]). Any alignment of `in`.
 using WidenFunction = void (*)(const std::byte* in, float* out, std::size_t elems);
 /// Rounded once: out[i] = element::narrow(in[i]). Any alignment of `out`.
 using NarrowFunction = void (*)(const float* in, std::byte* out, std::size_t elems);
@@ -21,7 +21,7 @@ struct Conversion {
   NarrowFunction narrow = nullptr;
 };
 
-/// Of float16, float8_e4m3 or float8_e5m2; null functions for other types.
+/// For float16, float8_e4m3 or float8_e5m2; null functions for other types.
 Conversion find_conversion(DataType type);
 
 }  // namespace ccoll

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The kernels of machines without a SIMD target, and of calls too short for one: the definitions
+/// The kernels for machines without a SIMD target, and for calls too short for one: the definitions
 /// of element.hpp, one element after the other.
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace ccoll {
 
-/// Whether the fold is arithmetic of floats, or, of integers, ends in it.
+/// Whether the fold is arithmetic of floats or, for integers, ends in it.
 template <typename T, ReduceOp op>
 inline constexpr bool depends_on_float_state =
     std::is_floating_point_v<element::Accumulator<T>> || op == ReduceOp::avg;
@@ -43,7 +43,7 @@ void combine_scalar(const std::byte* const* sources, std::size_t source_count, s
   }
 }
 
-/// The CombineFunction: whatever state the thread's floating point is in.
+/// The CombineFunction, in any state of the thread's floating point.
 template <typename T, ReduceOp op>
 void combine_scalar_anywhere(const std::byte* const* sources, std::size_t source_count,
                              std::byte* out, std::size_t elems, std::uint32_t divisor) {
@@ -51,7 +51,7 @@ void combine_scalar_anywhere(const std::byte* const* sources, std::size_t source
       [&] { combine_scalar<T, op>(sources, source_count, out, elems, divisor); });
 }
 
-/// A ScaleFunction, whatever that state is.
+/// A ScaleFunction, in any such state.
 template <typename T>
 void scale_scalar(const std::byte* in, std::byte* out, std::size_t elems,
                   const element::Factor& factor) {
@@ -65,7 +65,7 @@ void scale_scalar(const std::byte* in, std::byte* out, std::size_t elems,
   });
 }
 
-/// A WidenFunction and a NarrowFunction, whatever that state is.
+/// A WidenFunction and a NarrowFunction, in any such state.
 template <typename T>
 void widen_scalar(const std::byte* in, float* out, std::size_t elems) {
   in_default_float_state([&] {

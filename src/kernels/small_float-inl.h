@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What floats of 8 and 16 bits have in common, compiled once per SIMD target: no include guard but
-/// Highway's toggling one. After core/element.hpp's Layout: a Format that folds in float32, for
-/// targets without instructions of their own, and one that orders them as integers.
+/// The common part of floats of 8 and 16 bits, compiled once per SIMD target: the only include
+/// guard is Highway's toggling one. By core/element.hpp's Layout, a Format that folds in float32,
+/// for targets without instructions of their own, and one that orders them as integers.
 
 #if defined(CCOLL_KERNELS_SMALL_FLOAT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef CCOLL_KERNELS_SMALL_FLOAT_INL_H_
@@ -57,7 +57,7 @@ struct Converted {
     return hn::BitCast(D(), hn::Or(hn::IfThenElse(is_special, special, finite), sign));
   }
 
-  /// The NaN that this is given is canonical.
+  /// Store is given canonical NaNs only.
   static HWY_INLINE void Store(V v, Stored* to) {
     const Word d;
     const auto bits = hn::BitCast(d, v);
@@ -89,8 +89,8 @@ struct Converted {
 };
 
 /// Minimum and maximum need no arithmetic: the floats become integers of the same order, -0 below
-/// +0, moved round the circle of 2^bits so that every NaN, of either sign, lies beyond the
-/// magnitude that would otherwise win.
+/// +0. These are moved round the circle of 2^bits so that every NaN, of either sign, lies beyond
+/// the magnitude that would otherwise win.
 template <typename T, bool kNaNsBelow>
 struct Ordered {
   using L = element::LayoutOf<T>;
@@ -161,7 +161,7 @@ HWY_NOINLINE void NarrowAll(const float* in, std::byte* out, std::size_t elems) 
   std::memcpy(stored + elem, narrowed, (elems - elem) * sizeof(Stored));
 }
 
-/// A WidenFunction and a NarrowFunction, whatever state the thread's floating point is in.
+/// A WidenFunction and a NarrowFunction, in any state of the thread's floating point.
 template <class Format>
 void Widen(const std::byte* in, float* out, std::size_t elems) {
   in_default_float_state([&] { WidenAll<Format>(in, out, elems); });

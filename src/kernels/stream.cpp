@@ -22,7 +22,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 void StreamCopy(std::byte* to, const std::byte* from, std::size_t bytes) {
   const hn::ScalableTag<std::uint8_t> d;
   const std::size_t lanes = hn::Lanes(d), at_once = 4 * lanes;
-  // Whole cache lines, or the CPU has to read what it would only overwrite.
+  // These are whole cache lines, or the CPU has to read what it would only overwrite.
   constexpr std::uintptr_t kLine = 64;
   const std::size_t head = std::min(bytes, -reinterpret_cast<std::uintptr_t>(to) % kLine);
   std::memcpy(to, from, head);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Copying and reducing by the threads of a block, on the device or, for tests, on the host: bit by
-/// bit what kernels/combine.hpp does. Knows nothing of ranks, links or schedules.
+/// Copying and reducing by the threads of a block, on the device or, for tests, on the host: the
+/// bits are those of kernels/combine.hpp. Knows nothing of ranks, links or schedules.
 ///
 /// Outputs are written in aligned words of 16 bytes, and sources read in such, whatever their
-/// alignment: of one that is not aligned as the output is, two neighbouring words are shifted
-/// together. Elements before the first whole word and behind the last go one by one. Only where the
-/// output is not even aligned for its type does everything.
+/// alignment. If a source is not aligned as the output is, two neighbouring words are shifted
+/// together. Elements before the first whole word and behind the last go one by one. If the output
+/// is not even aligned for its type, all do.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Combination {
   std::uint32_t divisor = 1;
 };
 
-/// Which kernel serves a type and operation: each family is compiled for itself.
+/// The kernel that serves a type and operation: each family is compiled by itself.
 enum class Family : std::uint8_t { bits, integers, floats, small_floats };
 
 /// Bits know no type but bool.
@@ -43,7 +43,7 @@ CCOLL_HOST_DEVICE inline unsigned offset_in_word(const std::byte* address) {
   return static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(address) % sizeof(Word16));
 }
 
-/// 16 bytes from anywhere; reads whole aligned words, of which two where `from` is not aligned.
+/// Loads 16 bytes from anywhere; reads whole aligned words, two of them if `from` is not aligned.
 CCOLL_HOST_DEVICE inline Word16 load_word(const std::byte* from) {
   const unsigned offset = offset_in_word(from);
   if (offset == 0) return load_data(from);
@@ -54,7 +54,7 @@ CCOLL_HOST_DEVICE inline Word16 load_word(const std::byte* from) {
   const std::uint64_t b = is_far ? second.low : first.high;
   const std::uint64_t c = is_far ? second.high : second.low;
   const unsigned bits = offset % 8 * 8;
-  // In two shifts, because one by 64 bits is undefined.
+  // There are two shifts, because one by 64 bits is undefined.
   return {a >> bits | b << 1 << (63 - bits), b >> bits | c << 1 << (63 - bits)};
 }
 
@@ -83,8 +83,8 @@ CCOLL_HOST_DEVICE Middle middle_of(const Combination& c) {
   return {begin, begin + words * sizeof(Word16), shifted};
 }
 
-/// `count` words at `byte` and every `stride` bytes behind it, taken from each source in a run by
-/// `load`, so that many loads are under way at once.
+/// Combines `count` words at `byte` and every `stride` bytes behind it. `load` takes them from each
+/// source in a run, so that many loads are in flight at once.
 template <typename T, unsigned count, Word16 (*load)(const std::byte*), class Op>
 CCOLL_HOST_DEVICE void combine_words(Op op, const Combination& c, std::uint64_t byte,
                                      std::uint64_t stride) {
@@ -118,10 +118,10 @@ CCOLL_HOST_DEVICE void combine_element(Op op, const Combination& c, std::uint64_
   store_element(c.out + byte, op.template finish<T>(value[0], c.divisor));
 }
 
-/// Every byte of the output is read, where it is a source, and written by the same thread.
+/// The same thread reads every byte of the output, if it is a source, and writes it.
 template <typename T, Block B, class Op>
 CCOLL_HOST_DEVICE void combine_folded(const B& block, Op op, const Combination& c) {
-  // What is folded of each element takes a register, and of bytes one word has sixteen.
+  // Each element that is folded takes a register, and one word of bytes has sixteen.
   constexpr unsigned kCount = folds_words<T, Op> || sizeof(T) >= 4 ? 4 : sizeof(T);
   const Middle middle = middle_of<T>(c);
   const std::uint64_t stride = std::uint64_t{block.threads()} * sizeof(Word16);
@@ -143,9 +143,9 @@ CCOLL_HOST_DEVICE void combine_folded(const B& block, Op op, const Combination& 
   }
 }
 
-// Which fold serves a type and operation: `fold.run<T>(Op)` is called with both.
+// These choose the fold for a type and operation: `fold.run<T>(Op)` is called with both.
 
-/// Of integers, whatever their size.
+/// For integers, whatever their size.
 template <class Fold>
 CCOLL_HOST_DEVICE void with_bits(ReduceOp op, const Fold& fold) {
   switch (op) {
@@ -158,7 +158,7 @@ CCOLL_HOST_DEVICE void with_bits(ReduceOp op, const Fold& fold) {
   }
 }
 
-/// Of bools, sum and max are or, product and min are and.
+/// For bools, sum and max are or, product and min are and.
 template <class Fold>
 CCOLL_HOST_DEVICE void with_bools(ReduceOp op, const Fold& fold) {
   switch (op) {
@@ -173,8 +173,8 @@ CCOLL_HOST_DEVICE void with_bools(ReduceOp op, const Fold& fold) {
   }
 }
 
-/// Sum, product, min, max and avg. A sum is an average that nothing divides yet, and products of
-/// integers do not know their sign.
+/// For sum, product, min, max and avg. A sum is an average that nothing divides yet, and products
+/// of integers do not depend on the sign.
 template <typename T, class Fold>
 CCOLL_HOST_DEVICE void with_numbers(ReduceOp op, std::uint32_t divisor, const Fold& fold) {
   using Unsigned = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
@@ -231,7 +231,7 @@ CCOLL_HOST_DEVICE void with_small_floats(DataType type, ReduceOp op, std::uint32
   }
 }
 
-/// Of one family, so that a kernel holds no others.
+/// For one family, so that a kernel holds no others.
 template <Family family, class Fold>
 CCOLL_HOST_DEVICE void with_family(DataType type, ReduceOp op, std::uint32_t divisor,
                                    const Fold& fold) {
@@ -262,15 +262,15 @@ struct BlockFold {
   }
 };
 
-/// What a fold of 8 bytes of each source has of some of them, which lie in registers.
+/// A fold of 8 bytes of each source, at some of the sources, whose bytes lie in registers.
 struct EightFold {
   static constexpr unsigned kAtOnce = 4;
   const std::uint64_t (&taken)[kAtOnce];
-  std::uint32_t first;  ///< the number of the first of them
+  std::uint32_t first;  ///< the number of the first of these
   std::uint32_t count;  ///< of all sources
   std::uint32_t divisor;
-  PackedParts& parts;   ///< of those before them
-  std::uint64_t& made;  ///< of all
+  PackedParts& parts;   ///< of those before these
+  std::uint64_t& made;  ///< of all sources
   template <typename T, class Op>
   CCOLL_HOST_DEVICE void run(Op op) const {
     Pack<T, Op> pack;
@@ -301,7 +301,7 @@ template <Block B>
 CCOLL_HOST_DEVICE void copy(const B& block, const std::byte* from, std::byte* to,
                             std::uint64_t bytes) {
   if (from == to) return;
-  // Bits of one source: nothing to fold.
+  // These are the bits of one source: nothing is folded.
   detail::combine_folded<std::uint8_t>(block, Fixed<ReduceOp::bit_or>(), {&from, 1, to, bytes, 1});
 }
 
@@ -316,9 +316,9 @@ CCOLL_HOST_DEVICE void combine_family(const B& block, DataType type, ReduceOp op
   }
 }
 
-/// The same by one thread, of 8 bytes of each source, behind some of which may be nothing: what is
-/// made of that means nothing. `sources.count()` says how many there are, and `take(s, taken)` gets
-/// those from number s on, as many as it is asked for, or returns false: so does this then.
+/// The same by one thread, of 8 bytes of each source. Bytes behind a source's end may be anything,
+/// and so is their result. `sources.count()` is the number of sources. `take(s, taken)` gets those
+/// from number s on, as many as it is asked for, or returns false: so does this then.
 template <Family family, class Sources>
 CCOLL_HOST_DEVICE bool combine_eight(DataType type, ReduceOp op, std::uint32_t divisor,
                                      const Sources& sources, std::uint64_t& made) {
@@ -340,8 +340,8 @@ CCOLL_HOST_DEVICE bool combine_eight(DataType type, ReduceOp op, std::uint32_t d
   return true;
 }
 
-/// What the CombineFunction of `type` and `op`, which must be defined on it, does, shared out among
-/// the threads of `block`. All threads give the same arguments; no barrier before or after.
+/// Does what the CombineFunction of `type` and `op` does, shared out among the threads of `block`;
+/// `op` must be defined on `type`. All threads give the same arguments; no barrier before or after.
 template <Block B>
 CCOLL_HOST_DEVICE void combine(const B& block, DataType type, ReduceOp op, const Combination& c) {
   switch (family_of(type, op)) {

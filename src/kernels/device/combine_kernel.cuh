@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The kernel that combines on one device, its arguments all known at the launch.
+/// The kernel that combines on one device. All its arguments are known at the launch.
 
 #include "kernels/device/combine.hpp"
 #include "kernels/device/combine_kernel.hpp"
@@ -24,7 +24,7 @@ struct Grid {
     return 1;
 #endif
   }
-  /// Only there because a Block has one.
+  /// It is here only because a Block has one.
   CCOLL_HOST_DEVICE void barrier() const {
 #ifdef __CUDA_ARCH__
     __trap();

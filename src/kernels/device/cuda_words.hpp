@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What CUDA's errors say. Needs CUDA's headers.
+/// The words for CUDA's errors. Needs CUDA's headers.
 
 #include <cuda_runtime_api.h>
 
 namespace ccoll::device {
 
-/// In CUDA's words, but for a driver that is not there, which it calls too old.
+/// CUDA's words, except for a driver that is not there: CUDA calls that too old.
 inline const char* words_of(cudaError_t error) {
   int driver = 0;
   const bool has_none = error == cudaErrorInsufficientDriver &&

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// 16 bytes of elements: how they are taken out of a word, folded with those of another source, and
-/// put back. What an element is and what each operation makes of two is core/element.hpp's, for the
-/// host's kernels, too: nothing is defined a second time here.
+/// 16 bytes of elements: how they leave a word, fold with those of another source, and return.
+/// core/element.hpp defines elements and operations, for the host's kernels, too: nothing is
+/// defined a second time here.
 
 #include <cstddef>
 #include <cstdint>
@@ -67,8 +67,8 @@ using Stored = std::conditional_t<
     std::conditional_t<size == 2, std::uint16_t,
                        std::conditional_t<size == 4, std::uint32_t, std::uint64_t>>>;
 
-/// What a fold has made of the elements of one word, whatever their type, while it is no Pack: 16
-/// floats at most.
+/// A fold's elements of one word, whatever their type, while they are in no Pack: at most 16
+/// floats.
 struct PackedParts {
   std::uint64_t words[8];
 };
@@ -110,7 +110,7 @@ class Pack {
   static constexpr unsigned kElems = 16 / sizeof(T);
   static constexpr unsigned kPerHalf = kElems / 2;
   static constexpr unsigned kBits = 8 * sizeof(T);
-  /// The division of integers is so long that it is not to stand there once for each element.
+  /// Integer division is so long that its code must not stand there once for each element.
   static constexpr bool kDividesLater =
       std::is_integral_v<T> &&
       (std::is_same_v<Op, Fixed<ReduceOp::avg>> || std::is_same_v<Op, Chosen>);

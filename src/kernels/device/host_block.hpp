@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A block of device code on the host, with a thread for each of its threads and a real barrier:
-/// what the thread sanitizer looks at.
+/// A block of device code on the host, with a thread for each of its threads and a real barrier, so
+/// that the thread sanitizer can check it.
 
 #include <barrier>
 #include <cstdint>

@@ -27,10 +27,10 @@ struct LaunchShape {
   std::uint32_t threads = 512;
 };
 
-/// What a CombineFunction does (kernels/combine.hpp), by the current device, in the order of
+/// Does what a CombineFunction does (kernels/combine.hpp), on the current device, in the order of
 /// `stream`: returns without waiting. Pointers must be valid on the device; at most kMostSources.
-/// `unsupported` where `op` is not defined on `type` or the build has no CUDA; what CUDA says else.
-/// `lent`: of each source, or empty.
+/// `unsupported` if `op` is not defined on `type` or the build has no CUDA; otherwise CUDA's error.
+/// `lent`: for each source, or empty.
 Status launch_combine(DataType type, ReduceOp op, std::span<const std::byte* const> sources,
                       std::byte* out, std::uint64_t elems, std::uint32_t divisor, LaunchShape shape,
                       Stream stream, LaunchWords words = {}, std::span<const LentSource> lent = {});
@@ -40,15 +40,15 @@ Status launch_combine(DataType type, ReduceOp op, std::span<const std::byte* con
 Status launch_copy(const std::byte* from, std::byte* to, std::uint64_t bytes, LaunchShape shape,
                    Stream stream, LaunchWords words = {});
 
-/// Makes what the host will have ordered by then of launch `number` (ordered_copies.hpp); `order` is
-/// where the device sees it.
+/// Makes the copies that the host has ordered by then for launch `number` (ordered_copies.hpp);
+/// `order` is where the device sees them.
 Status launch_ordered_copies(const CopyOrder* order, std::uint32_t number, LaunchShape shape,
                              Stream stream);
 
-/// Loads the kernels of launch_combine on the current device. CUDA would at the first launch of
-/// each, and may wait for all streams of the process then.
+/// Loads the kernels of launch_combine on the current device. Otherwise CUDA would at the first
+/// launch of each, and might wait for all streams of the process then.
 Status load_kernels();
-/// The same of launch_ordered_copies.
+/// The same for launch_ordered_copies.
 Status load_ordered_copies();
 
 /// One line: which CUDA, driver and GPUs there are, or why there are none. Creates no context.

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// All that device code needs of the machine it runs on: who I am in my block, the block's barrier,
-/// and words that other blocks, processes and devices read and write. By it the same code is a CUDA
-/// kernel and, without any CUDA header, a function that tests run on the host.
+/// All that device code needs of its machine: a thread's place in its block, the block's barrier,
+/// and words that other blocks, processes and devices read and write. With it the same code is a
+/// CUDA kernel and, without any CUDA header, a function that tests run on the host.
 ///
 /// The rules that keep this correct, which a test of the compiled code checks:
 /// - A flag has one writer. Data is published by the block's barrier, then one thread's
 ///   store_release; it is taken by one thread's load_acquire, then the barrier.
-/// - What several write at once they write by exchange_if, which takes, and add, which publishes.
+/// - Words that several write at once change by exchange_if, which takes, and add, which publishes.
 /// - Memory that someone else writes while a kernel runs is never `const __restrict__` and never
 ///   read by __ldg: such reads become ld.global.nc, which no acquire orders.
 /// - Every word here is accessed at system scope. Plain loads and stores are for data only.
@@ -67,8 +67,8 @@ struct CudaBlock {
 };
 #endif
 
-// The PTX instructions themselves, because a test compares what is written here with what is
-// compiled. "memory" keeps the compiler from moving data accesses across.
+// These are the PTX instructions themselves, because a test compares them with the compiled code.
+// "memory" keeps the compiler from moving data accesses across.
 
 CCOLL_HOST_DEVICE inline std::uint32_t load_acquire(const std::uint32_t* from) {
 #ifdef __CUDA_ARCH__
@@ -142,8 +142,8 @@ CCOLL_HOST_DEVICE inline void store_relaxed(std::uint64_t* to, std::uint64_t val
 #endif
 }
 
-/// Stores `value` where `expected` is; whether it was there. Acquires. What was released to the
-/// word before is still to be had by who acquires it afterwards, as behind add.
+/// Stores `value` if `expected` is there; returns whether it was. Acquires. A thread that acquires
+/// the word afterwards still gets what was released to it before, as behind add.
 CCOLL_HOST_DEVICE inline bool exchange_if(std::uint64_t* word, std::uint64_t expected,
                                           std::uint64_t value) {
 #ifdef __CUDA_ARCH__
@@ -172,15 +172,15 @@ CCOLL_HOST_DEVICE inline std::uint64_t add(std::uint64_t* word, std::uint64_t va
 #endif
 }
 
-/// 16 bytes of data. Never a word that is written and read at once: PTX's memory model relates
-/// accesses of up to 8 bytes, and one of more is several to it, in no order.
+/// 16 bytes of data. It is never a word that is written and read at once: PTX's memory model
+/// relates accesses of up to 8 bytes, and treats a larger one as several, in no order.
 struct alignas(16) Word16 {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
 };
 
-/// From and to an aligned address, ordered by nothing but barriers and flags. Never in the
-/// memory that a block shares: said so, the compiler need not let the access find that out.
+/// The address is aligned; only barriers and flags order the access. It is never in memory that a
+/// block shares: the compiler is told so, and need not let the access find that out.
 CCOLL_HOST_DEVICE inline Word16 load_data(const std::byte* from) {
 #ifdef __CUDA_ARCH__
   __builtin_assume(__isGlobal(from));
@@ -201,8 +201,8 @@ CCOLL_HOST_DEVICE inline void store_data(std::byte* to, Word16 value) {
 #endif
 }
 
-/// Between two looks at a word that has not changed yet. A host thread lets others run: blocks
-/// that wait for each other may outnumber the cores.
+/// Called between two looks at a word that has not changed yet. A host thread lets others run:
+/// blocks that wait for each other may outnumber the cores.
 CCOLL_HOST_DEVICE inline void relax() {
 #ifndef __CUDA_ARCH__
   std::this_thread::yield();

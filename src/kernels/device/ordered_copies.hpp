@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Copies by a launch that stands in a stream, or a graph, before anybody knows what there is to be
-/// copied: the host writes that down, lets the stream go on, and the launch finds it. Shared by
-/// host and device code.
+/// Copies by a launch that is in a stream, or a graph, before anybody knows what to copy. The host
+/// writes that down, then lets the stream go on, and the launch finds it. Shared by host and device
+/// code.
 
 #include <cstdint>
 
@@ -18,22 +18,21 @@ struct OrderedCopy {
   std::uint64_t bytes = 0;
 };
 
-/// In memory of the host. Addresses are the device's.
+/// Lies in host memory. Addresses are the device's.
 struct CopyOrder {
   static constexpr std::uint32_t kMost = 32;
-  std::uint32_t number = 0;  ///< of the launch that is to make them: no other does anything
+  std::uint32_t number = 0;  ///< of the launch that makes them: no other does anything
   std::uint32_t count = 0;
   OrderedCopy copies[kMost] = {};
 };
 
-/// What the threads of a block have of it.
+/// An order as the threads of a block have taken it.
 struct TakenOrder {
   std::uint32_t count = 0;
   OrderedCopy copies[CopyOrder::kMost] = {};
 };
 
-/// By all threads of each block; `taken` is in memory that they share. There is a barrier behind
-/// it.
+/// All threads of each block call it; `taken` is in memory that they share. It ends with a barrier.
 template <Block B>
 CCOLL_HOST_DEVICE void take_order(const B& block, const CopyOrder* order, std::uint32_t number,
                                   TakenOrder& taken) {
@@ -50,7 +49,7 @@ CCOLL_HOST_DEVICE void take_order(const B& block, const CopyOrder* order, std::u
   block.barrier();
 }
 
-/// By all threads of all blocks, as one.
+/// All threads of all blocks call it, as one.
 template <Block G>
 CCOLL_HOST_DEVICE void make_copies(const G& grid, const TakenOrder& taken) {
   for (std::uint32_t i = 0; i < taken.count; ++i) {

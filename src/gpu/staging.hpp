@@ -54,8 +54,8 @@ struct StagingOptions {
   std::function<Memory(std::size_t bytes)> allocate;
 };
 
-/// Makes a new one, or reuses an idle one: CUDA takes memory back only when nothing in the process
-/// uses CUDA. `unsupported`, with CUDA's message, if there is no such device or this build has no
+/// Makes a new one, or takes an idle one: CUDA gets memory back only when no staging of the process
+/// is in use. `unsupported`, with CUDA's message, if there is no such device or this build has no
 /// CUDA; `exhausted` if memory runs out.
 Result<std::shared_ptr<Staging>> make_staging(StagingOptions options);
 

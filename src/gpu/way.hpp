@@ -79,8 +79,7 @@ Result<ExportedRange> export_range(const MemoryRange& range);
 class DeviceToHost {
  public:
   virtual ~DeviceToHost() = default;
-  /// Begins the copy of `bytes` from `from`, in order, for rank `to`. The last call is over by
-  /// then.
+  /// Begins to copy `bytes` at `from`, in order, for rank `to`. The message before is over.
   virtual void begin(std::uint32_t to, const std::byte* from, std::uint64_t bytes) = 0;
   /// Starts as many copies as there is room for.
   virtual Status lift() = 0;
@@ -145,7 +144,7 @@ class StreamOp {
   /// The first `count` parts are over: the stream goes on with their results. release() ends the
   /// last one.
   virtual void end_parts(std::size_t /*count*/) {}
-  /// For the `number`-th buffer of StreamOpRequest::lifted; lives as long as this operation.
+  /// For the `number`-th buffer of `lifted`, or of `landed`; lives as long as this operation.
   virtual DeviceToHost* to_host(std::size_t /*number*/) { return nullptr; }
   virtual HostToDevice* to_device(std::size_t /*number*/) { return nullptr; }
   /// Lets the stream go on, once: at once, or as soon as it reaches the operation.
@@ -160,7 +159,7 @@ class StreamOp {
   virtual bool is_made_by_device() const { return false; }
   /// After enqueue(): waits until the call is past `waiting`, or until `until`.
   virtual Result<Entry> enter(TimePoint /*until*/) { return Entry::entered; }
-  /// Whether the call counts as reached before its stream has reached it.
+  /// Sets whether the call counts as reached before its stream has reached it.
   virtual void count_as_reached(bool /*does*/) {}
   /// True if nothing calls the listener: somebody must poll reached() and passed().
   virtual bool is_looked_at() const { return false; }

@@ -19,7 +19,7 @@ namespace ccoll::device {
 struct StreamMarks {
   std::atomic<bool> reached{false};
   std::atomic<std::size_t> parts_reached{0};  ///< if captured, in the graph's present run
-  std::atomic<bool> passed{false};            ///< never, if captured
+  std::atomic<bool> passed{false};            ///< never set if captured
   bool is_captured = false;
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Patterns that each rank sends by one call through slots, and again by as many by words.
+/// Patterns that each rank sends in one call through slots; as many more go by words, one a call.
 constexpr std::uint32_t kPatterns = 4;
 constexpr std::size_t kBytes = kPatterns * kTrialBytes;
 /// A channel has fewer slots, so the trial waits for room, too.

@@ -134,7 +134,7 @@ bool StreamGroup::Device::end() const {
   const BesideCaptures beside;
   const auto limit = Clock::now() + kGrace;
   do {
-    // A stream's writes since may have undone it.
+    // A stream's later writes may have undone the release.
     words_.release();
     const cudaError_t error = cudaEventQuery(finished_.get());
     if (error == cudaSuccess) return true;

@@ -47,9 +47,9 @@ class StreamGroup {
   /// `is_captured`: whether that is captured. All ranks make the same calls in the same order.
   /// Buffers belong to the call until the stream has passed it. Waits for no rank, only for room in
   /// the device's queue if a call has more steps than fit. A captured call may be replayed as often
-  /// as all ranks do so, but not at the same time as another call of the group: kernels find that
-  /// out, and end all. Other ranks read memory that it lends, of ccoll::allocate or registered,
-  /// where it lies (lending.hpp). For a captured call they must have mapped it within a second.
+  /// as all ranks do so, but not beside another call of the group: kernels find that out, and end
+  /// all. Other ranks read memory that it lends, of ccoll::allocate or registered, where it lies
+  /// (lending.hpp). For a captured call they must have mapped it within a second.
   Status call(const GroupProgram* program, std::byte* input, std::byte* output, CUstream_st* stream,
               bool is_captured = false);
 

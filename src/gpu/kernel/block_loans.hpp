@@ -2,7 +2,7 @@
 #pragma once
 
 /// Where a block of the team kernel finds the slices that it receives, and whether it lends those
-/// that it sends: as the program says, or by call (TeamProgram::lends_by_call). By call, the
+/// that it sends. The program says both, or each call (TeamProgram::lends_by_call). By call, the
 /// sender's block tells, before a channel's first slice, in which of its memories the caller's
 /// buffers lie. The receiver's block finds these among the memories that its own host has mapped.
 

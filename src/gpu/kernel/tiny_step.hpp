@@ -18,7 +18,7 @@ namespace ccoll::device {
 namespace detail {
 
 /// Calls `use(address, at, bytes)` for each stretch of the `bytes` bytes that begin at `offset` in
-/// this window's slices of `parts`; `at`: how many of these bytes precede the stretch.
+/// this window's slices of `parts`. `at`: how many of these bytes precede the stretch.
 template <class Use>
 CCOLL_HOST_DEVICE void for_stretches(const TeamLaunch& launch, Range parts, std::uint64_t window,
                                      std::uint64_t offset, std::uint64_t bytes, const Use& use) {

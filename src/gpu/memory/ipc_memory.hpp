@@ -25,8 +25,8 @@ class IpcMemory final : public Lendable {
   /// [data, data + bytes) of GPU `device`, which must be of one allocation. The first of a process
   /// and GPU takes a little of its memory, for others to try out whether they can read it.
   static Result<std::shared_ptr<IpcMemory>> make(int device, std::byte* data, std::uint64_t bytes);
-  /// Memory that an IpcMemory has told of. The first time of an owner this reads a pattern of that
-  /// owner's, within 5 s. If that has failed, nothing is borrowed from the owner.
+  /// Opens the memory of an IpcMemory by its directions(). For a new owner this first reads a
+  /// pattern of that owner's, within 5 s. If that has failed, nothing is borrowed from the owner.
   static Result<Borrowed> borrow(int device, net::Reader& directions, FileDescriptor held);
 
   std::byte* data() const override { return data_; }

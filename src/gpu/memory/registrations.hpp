@@ -20,7 +20,7 @@ namespace ccoll::device {
 /// One table per process, for all its ranks. Thread-safe.
 class Registrations {
  public:
-  /// A rank's part that has let others map some of the memory.
+  /// A lender: it has let others map some of the memory.
   class Watcher {
    public:
     virtual ~Watcher() = default;

@@ -2,9 +2,9 @@
 #pragma once
 
 /// A schedule as the team kernel runs it: a block of threads for each lane of each rank, on the GPU
-/// that the rank has. Flat plain data, so that it is copied to each device once and used by any
-/// number of calls: what changes from call to call is in a TeamLaunch, or in device memory that the
-/// kernel itself advances. Shared by host and device code; knows no schedule and no CUDA.
+/// that the rank has. It is flat plain data, so that it is copied to each device once and used by
+/// any number of calls. What changes from call to call is in a TeamLaunch, or in device memory that
+/// the kernel itself advances. Shared by host and device code; knows no schedule and no CUDA.
 
 #include <cstddef>
 #include <cstdint>

@@ -22,8 +22,8 @@
 ///   Each call, before anything else, writes one word of the set that is not in use, so all of them
 ///   are rewritten before that set's next turn. So a word that a call polls is from that call, or
 ///   from one of the 2 × kTinyWords before it. While there have been fewer calls, it may never have
-///   been written. Aborted calls write their word, too, even if they end before they begin, because
-///   they are counted. The memory serves as nothing else at any time.
+///   been written. Aborted calls write their word, too, even if they are aborted before they begin,
+///   because they are counted. The memory serves as nothing else at any time.
 /// - **It is of the same call on all devices.** Each device counts the calls by itself, and has a
 ///   part in each. In a team of one process all parts are launched or none, or the team fails for
 ///   good. In a team of several processes a device may lack a call, or run others: its rank's

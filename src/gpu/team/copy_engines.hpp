@@ -20,7 +20,7 @@
 
 namespace ccoll::device {
 
-/// The copies where the launch's buffers lie, by GPU; empty if kernels must make the call, as they
+/// The copies where the launch's buffers lie, by GPU; empty if kernels must make the call. They
 /// must if any buffer is host memory: CUDA copies from host to host before the function returns.
 std::vector<PlacedCopies> copies_for(std::span<const TeamCopies> copies, const TeamLaunch& launch);
 

@@ -52,8 +52,8 @@ class TeamDevice {
 };
 
 /// Any failure breaks it, as it breaks a communicator: all calls end, and later ones fail, with the
-/// first cause. (If ranks make calls that do not fit together, launched kernels need not end: they
-/// can end well.) Any thread may call; a rank makes one call at a time.
+/// first cause. (If ranks only make calls that do not fit together, launched kernels are not told
+/// to end: they can end well.) Any thread may call; a rank makes one call at a time.
 class TeamMeeting {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;

@@ -69,10 +69,10 @@ class Team {
   /// capture. `unsupported` if it needs more blocks at once than a GPU runs or the options allow,
   /// or more memory than the team has; the message says how much.
   Result<const LoadedProgram*> load(const LoweredTeam& lowered);
-  /// Loads a program lowered for buffers that are in place on no rank, and one for buffers that are
-  /// on every rank, which serves if they are on any. `lending_nothing`, which must be right for
-  /// both, serves if the chosen program reads other GPUs' buffers and not all are reached. Without
-  /// it, those must be memory of cudaMalloc.
+  /// Loads a program lowered for buffers that are in place on no rank, and one for buffers in place
+  /// on every rank, which serves if any are. `lending_nothing`, which must be right for both,
+  /// serves if the chosen program reads other GPUs' buffers and not all are reached. Without it,
+  /// those must be memory of cudaMalloc.
   Result<const LoadedProgram*> load(const LoweredTeam& separate, const LoweredTeam& in_place,
                                     const LoweredTeam* lending_nothing = nullptr);
 

@@ -14,7 +14,7 @@ Result<bool> Team::Device::copy(const LoadedProgram& program, std::span<const Te
   const CurrentDevice current(gpus_[0].device);
   CCOLL_TRY(current.status());
   const auto copies = copies_for(program.copies, arguments(program, calls, 0));
-  // CUDA promises nothing about copies between GPUs whose memory one of them does not reach.
+  // CUDA promises nothing about copies between GPUs if one of them does not reach the memory.
   if (copies.empty() || (gpus_.size() > 1 && !are_reached(calls))) return false;
   Status put = put_copies(copies, program, calls, streams);
   if (put) return true;

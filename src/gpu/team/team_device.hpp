@@ -25,11 +25,11 @@ namespace ccoll::device {
 struct LoadedProgram {
   std::vector<ProgramPart> parts;               ///< by the GPU's number in the team
   std::vector<TeamBlock> blocks;                ///< of all GPUs, for messages
-  std::vector<TeamCopies> copies;               ///< make its calls, if there are any
+  std::vector<TeamCopies> copies;               ///< the copies that make its calls, if any
   mutable std::atomic<bool> was_copied{false};  ///< a call of it was made by copies
   ProgramKernel kernel;
-  const LoadedProgram* in_place = nullptr;  ///< runs in its place if buffers are in place
-  /// Runs if not all GPUs reach the buffers; null if the program reads no buffers of others.
+  const LoadedProgram* in_place = nullptr;  ///< the program for buffers in place
+  /// The program if not all GPUs reach the buffers; null if it reads no buffers of others.
   const LoadedProgram* lending_nothing = nullptr;
 };
 

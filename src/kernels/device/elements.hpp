@@ -29,8 +29,8 @@ struct Fixed {
   }
 };
 
-/// Sum, product, min, max or avg of floats of 8 and 16 bits, whose conversions are long: the code
-/// of one serves all, at the price of a branch for each word.
+/// Sum, product, min, max or avg of floats of 8 and 16 bits. Their conversions are long, so the
+/// code of one serves all, at the price of a branch for each word.
 struct Chosen {
   ReduceOp op;
 

@@ -172,8 +172,8 @@ CCOLL_HOST_DEVICE inline std::uint64_t add(std::uint64_t* word, std::uint64_t va
 #endif
 }
 
-/// 16 bytes of data. It is never a word that is written and read at once: PTX's memory model
-/// relates accesses of up to 8 bytes, and treats a larger one as several, in no order.
+/// 16 bytes of data. It is never a word that is written and read at once. PTX's memory model
+/// relates accesses of up to 8 bytes; to it, a larger one is several, in no order.
 struct alignas(16) Word16 {
   std::uint64_t low = 0;
   std::uint64_t high = 0;

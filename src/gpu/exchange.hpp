@@ -32,7 +32,7 @@ class Exchange {
                                            TimePoint deadline) = 0;
 };
 
-/// Over connected Unix sockets (streams), one to each other rank.
+/// Uses connected Unix sockets (streams), one to each other rank.
 class SocketExchange final : public Exchange {
  public:
   /// `sockets`: by rank; the rank's own entry is empty.

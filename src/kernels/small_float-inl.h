@@ -25,7 +25,7 @@ struct Converted {
   using D = hn::ScalableTag<float>;
   using V = hn::Vec<D>;
   static constexpr std::size_t kLanes = hn::MaxLanes(D());
-  // Signed, because only signed lanes compare everywhere.
+  // These are signed, because only signed lanes compare everywhere.
   using Word = hn::ScalableTag<std::int32_t>;
   using Small = hn::Rebind<Stored, D>;
   static constexpr int kToTop = 32 - static_cast<int>(L::kBits);
@@ -171,7 +171,7 @@ void Narrow(const float* in, std::byte* out, std::size_t elems) {
   in_default_float_state([&] { NarrowAll<Format>(in, out, elems); });
 }
 
-/// How an operation is applied to one vector of float32; a Format of several has its own.
+/// How an operation is applied to one vector of float32; a Format with several has its own.
 template <class Op>
 using OnOne = Op;
 

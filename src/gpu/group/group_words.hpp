@@ -37,7 +37,7 @@ class GroupWords {
   static constexpr std::size_t ends_at() { return offsetof(Head, ends); }
   /// The step that rank `rank` has begun.
   static constexpr std::size_t begun_at(std::uint32_t rank) { return kRanksAt + kRankBytes * rank; }
-  /// Two words to try out what waits for words.
+  /// Two words for a trial of streams that wait for words.
   static constexpr std::size_t trial_at(std::uint32_t rank) { return begun_at(rank) + 8; }
   /// The loans of rank `rank`: kLoanWords of its input, then of its output.
   static constexpr std::size_t loans_at(std::uint32_t rank, std::size_t buffer) {

@@ -29,7 +29,7 @@ class BlockLoans {
   CCOLL_HOST_DEVICE BlockLoans(const TeamLaunch& launch, std::uint64_t* kept)
       : launch_(launch), program_(launch.program), kept_(kept) {}
 
-  /// Whether receivers read what the step sends where it lies.
+  /// Whether receivers read the step's slices where they lie.
   CCOLL_HOST_DEVICE bool lends(const TeamStep& step) const {
     if (!program_.lends_by_call || step.sends.is_empty()) return step.lends;
     // All slices of one step are lent alike.

@@ -24,7 +24,7 @@ class Lendable {
   virtual std::byte* data() const = 0;
   virtual std::uint64_t size() const = 0;
   virtual int device() const = 0;
-  /// Different from all others', as good as certainly.
+  /// Different from all others', with near certainty.
   virtual std::uint64_t id() const = 0;
   /// How others find it, for borrow(); empty: they cannot.
   virtual const std::string& directions() const = 0;

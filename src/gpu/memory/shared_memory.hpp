@@ -20,7 +20,7 @@ namespace ccoll::device {
 
 class SharedMemory final : public Lendable {
  public:
-  /// At least `bytes`, of GPU `device`.
+  /// Makes at least `bytes`, on GPU `device`.
   static Result<std::shared_ptr<SharedMemory>> make(int device, std::uint64_t bytes);
   /// The memory with number `id` that this process has made for GPU `device`, if it is still there;
   /// null: none.
@@ -60,7 +60,7 @@ class SharedMemory final : public Lendable {
   std::string directions_;
 };
 
-/// A segment that the GPUs of this process map. Ranks of one process share one.
+/// A segment that the GPUs of this process map. Ranks of one process share the mapping.
 class MappedSegment {
  public:
   static Result<std::shared_ptr<MappedSegment>> map(std::shared_ptr<Segment> segment);

@@ -18,7 +18,7 @@ namespace ccoll::device {
 /// Which of a team's calls are made by copies, if they can be.
 enum class CopyUse : std::uint8_t { by_size, never, always };
 
-/// From one of a launch's buffers (TeamLaunch) to another.
+/// A copy from one of a launch's buffers (TeamLaunch) to another.
 struct TeamCopy {
   std::uint32_t from = 0;
   std::uint32_t to = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// From a schedule to the team kernel's program: every operand an offset into a numbered buffer,
-/// every link a channel, every lane a block. Pure; knows no CUDA.
+/// Turns a schedule into the team kernel's program: every operand becomes an offset into a numbered
+/// buffer, every link a channel, every lane a block. Pure; knows no CUDA.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +26,7 @@ struct LowerRequest {
   Schedule schedule;  ///< verified; `schedule(rank)` is called once for each rank
   DataType type = DataType::uint8;
   ReduceOp op = ReduceOp::sum;
-  /// By rank, whether its input and output share memory; empty: nowhere.
+  /// By rank, whether its input and output share memory; empty: on no rank.
   std::vector<bool> in_place;
   std::uint32_t slots = kTeamSlots;
   /// False: every slice goes through a slot, also where the schedule lends it.

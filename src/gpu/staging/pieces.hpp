@@ -40,7 +40,7 @@ class CopySteps {
   /// Gives these copies to the next step; addresses on the host are the device's. Returns the
   /// step's number. Fails if no step is left.
   virtual Result<std::uint32_t> order(std::span<const OrderedCopy> copies) = 0;
-  /// Whether that step has been made.
+  /// Whether that step's copies are made.
   virtual bool is_over(std::uint32_t step) const = 0;
 };
 

@@ -68,9 +68,9 @@ struct ProgramPart {
 /// The limits of what programs may need.
 struct ProgramRoom {
   std::uint32_t ranks = 1;                        ///< exactly
-  std::uint64_t workspace_bytes = 0;              ///< of each GPU
+  std::uint64_t workspace_bytes = 0;              ///< per GPU
   std::uint32_t most_threads = kMostTeamThreads;  ///< per block
-  std::uint32_t most_blocks = 0;                  ///< of a GPU; 0: as many as run at once
+  std::uint32_t most_blocks = 0;                  ///< per GPU; 0: as many as run at once
   /// How many blocks the program may have of the `at_once` that a GPU runs if it has nothing else;
   /// null: all. `beside`: in words, the use of the others.
   std::function<std::uint32_t(std::uint32_t at_once)> left = nullptr;

@@ -8,7 +8,7 @@
 
 namespace ccoll::testing {
 
-/// Runs body(communicator) on `size` ranks over each transport in turn; it throws what is wrong.
+/// Runs body(communicator) on `size` ranks over each transport in turn; the body throws on errors.
 inline void on_all_transports(int size, const std::function<void(Communicator&)>& body,
                               CommunicatorOptions options = {}) {
   for (const auto& kind : testing::usable_transports()) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators over RDMA, on the device in memory that tests/rdma has: what goes wrong on one rank
-// is told on all.
+// Communicators over RDMA, on the in-memory device of tests/rdma: all ranks report one's failure.
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -26,7 +25,7 @@ CommunicatorOptions over_rdma(bool checksum = false) {
   return options;
 }
 
-/// Exact sums, until an error; what that says.
+/// Makes exact sums until an error, and returns its text.
 std::string sum_until_error(Communicator& world, std::size_t count,
                             const std::function<void()>& harm) {
   std::vector<std::int32_t> in(count, 1), out(count);
@@ -45,8 +44,8 @@ void expect_in(const std::string& error, std::initializer_list<const char*> part
     expect(error.find(part) != error.npos, std::string("no '") + part + "' in: " + error);
 }
 
-/// The link of two ranks turns corrupt: rank 0 finds that in what it does then, and rank 1, which
-/// waits for it, is told.
+/// The link of two ranks becomes corrupt: rank 0 finds that in its next operation, and rank 1,
+/// which waits for it, is told.
 void find_corrupt(const std::function<void(Communicator&)>& find) {
   std::atomic<bool> harmed = false;
   const auto errors = testing::run_ranks(2, over_rdma(), [&](Communicator& world) {
@@ -75,7 +74,7 @@ TEST_CASE(
     "rdma: what a completion says on one rank ends the calls of all, and those go on after "
     "shrink()",
     "[comm][verbs]") {
-  // As an access error the device has said it; the rest differs in words only (errors_test).
+  // The device reports an access error; other errors differ only in wording (errors_test).
   const auto status = GENERATE(IBV_WC_RETRY_EXC_ERR, IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_PROT_ERR,
                                IBV_WC_GENERAL_ERR);
   const auto of = GENERATE(rdma::Of::sends, rdma::Of::receives);

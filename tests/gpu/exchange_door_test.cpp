@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How ranks come together to exchange descriptors, and who does not get in.
+// How ranks meet to exchange descriptors, and which connections are refused.
 #include "gpu/exchange_door.hpp"
 
 #include <sys/socket.h>
@@ -19,7 +19,7 @@ Exchange::TimePoint in(std::chrono::milliseconds time) {
   return std::chrono::steady_clock::now() + time;
 }
 
-/// Each rank's word, as rank `rank` gets them.
+/// All ranks' words, as rank `rank` receives them.
 Result<std::string> words(ExchangeDoor& door, std::uint32_t rank,
                           std::span<const DoorAddress> addresses, Exchange::TimePoint deadline) {
   const auto exchange = door.meet(rank, addresses, deadline);
@@ -31,7 +31,7 @@ Result<std::string> words(ExchangeDoor& door, std::uint32_t rank,
   return all;
 }
 
-/// A socket that is connected to the door.
+/// A socket connected to the door.
 FileDescriptor knock(const DoorAddress& door) {
   FileDescriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un name{};
@@ -56,7 +56,7 @@ TEST_CASE("exchange: ranks that have each other's addresses meet, whoever else c
     addresses.push_back(door->address());
     doors.push_back(std::move(*door));
   }
-  // Strangers: one that goes, and one that knows the name but not the secret.
+  // One stranger disconnects, and one knows the name but not the secret.
   knock(addresses[0]).close();
   const auto stranger = knock(addresses[1]);
   const std::string guess(24, '\x01');

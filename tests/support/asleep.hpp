@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Waits until another thread is blocked in its call, which nothing else shows from outside.
+/// Waits until another thread is blocked in its call, which is not visible otherwise.
 
 #include <sys/types.h>
 
@@ -13,8 +13,8 @@
 
 namespace ccoll::testing {
 
-/// How often thread `id` (its gettid()) of this process has gone to sleep so far, if it sleeps now;
-/// else empty.
+/// A text that changes each time thread `id` (its gettid()) of this process goes to sleep; empty
+/// unless it sleeps.
 inline std::string sleeps_of(pid_t id) {
   std::ifstream file("/proc/self/task/" + std::to_string(id) + "/status");
   bool is_asleep = false;
@@ -25,8 +25,8 @@ inline std::string sleeps_of(pid_t id) {
   return "";
 }
 
-/// Whether thread `id` comes to sleep for good: one sleep, for as long as no lock on its way to the
-/// call takes, however busy the machine is. False after 20 s.
+/// Whether thread `id` goes to sleep for good: one sleep that lasts longer than any lock on its way
+/// to the call, on however busy a machine. False after 20 s.
 inline bool falls_asleep(pid_t id) {
   constexpr int kLooks = 20;
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);

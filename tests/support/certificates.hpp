@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Certificates for tests of TLS, made on the spot in a directory that goes with them.
+/// Certificates for tests of TLS, made on the spot in a directory that is removed with them.
 
 #include <openssl/evp.h>
 #include <openssl/pem.h>
@@ -25,14 +25,14 @@ struct CertificateFacts {
   long until_seconds = 3600;
 };
 
-/// An authority, and what it signs.
+/// A certificate authority and the certificates it signs.
 class Authority {
  public:
   explicit Authority(const std::string& name) : key_(EVP_EC_gen("P-256"), EVP_PKEY_free) {
     certificate_ = make(name, key_.get(), {}, true);
     write("ca.pem", certificate_.get());
   }
-  /// One that `above` vouches for.
+  /// An intermediate authority, signed by `above`.
   Authority(const std::string& name, const Authority& above)
       : key_(EVP_EC_gen("P-256"), EVP_PKEY_free),
         certificate_(above.make(name, key_.get(), {}, true)) {
@@ -40,7 +40,7 @@ class Authority {
   }
   std::string file(const std::string& name) const { return directory_.file(name); }
 
-  /// A certificate of that name and its key, and the options of a process that has them.
+  /// Issues a certificate of that name; returns the options of a process that has it and its key.
   TlsOptions issue(const std::string& name, const CertificateFacts& facts = {}) const {
     const Key key(EVP_EC_gen("P-256"), EVP_PKEY_free);
     const auto certificate = make(name, key.get(), facts, false);

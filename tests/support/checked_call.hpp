@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// One call of any collective whose result can be told beforehand, and is checked.
+/// One call of any collective, with its result checked against the expected one.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,15 +17,15 @@
 
 namespace ccoll::testing {
 
-/// A call of one of the collectives with equal blocks, or of its v-operation.
+/// A call of a collective with equal blocks, or of its v-operation.
 struct Collective {
   Kind kind = Kind::all_reduce;
   bool ragged = false;
   Algorithm algorithm = Algorithm::ring;
   std::size_t count = 1;
-  bool by_cost = false;     ///< the algorithm is ccoll's choice
-  std::int64_t salt = 0;    ///< what ranks give depends on it: an earlier call's results are wrong
-  bool registered = false;  ///< this rank's buffers are of ccoll::allocate
+  bool by_cost = false;     ///< ccoll chooses the algorithm
+  std::int64_t salt = 0;    ///< part of the input, so that an earlier call's result is wrong
+  bool registered = false;  ///< this rank's buffers come from ccoll::allocate
   std::string text() const {
     std::ostringstream out;
     out << to_string(kind) << (ragged ? "_v" : "") << " by "
@@ -40,14 +40,14 @@ struct WrongResult : std::runtime_error {
 
 using Elements = std::vector<std::int64_t>;
 
-/// What rank `from` gives for rank `to`, or for all.
+/// The values that rank `from` gives to rank `to`, or to all.
 inline void give(Elements& into, int from, int to, std::size_t count, std::int64_t salt = 0) {
   for (std::size_t i = 0; i < count; i++)
     into.push_back(1'000'000'000 * salt + 1'000'000 * from + 1000 * to +
                    static_cast<std::int64_t>(i % 997));
 }
 
-/// One call, whose result is checked. Every block of a v-operation has a size of its own.
+/// One call with a checked result. Every block of a v-operation has a different size.
 class Checked {
  public:
   Checked(Communicator& ranks, const Collective& what, int root)
@@ -71,12 +71,12 @@ class Checked {
     prepare();
     make(std::span<const std::int64_t>(in_), out_);
   }
-  /// Of equal blocks.
+  /// Only for equal blocks.
   Work begin_async() {
     prepare();
     return call_async(options());
   }
-  /// Once the call is over.
+  /// Call it once the call is over.
   void check() const {
     if (!std::ranges::equal(out_, wanted_))
       throw WrongResult(what_.text() + ": the result is wrong");
@@ -101,7 +101,7 @@ class Checked {
     try {
       registered = allocate(ordinary.size() * sizeof(std::int64_t));
     } catch (const Error&) {
-      return ordinary;  // where system calls fail on purpose, the others are in the call
+      return ordinary;  // where system calls fail on purpose, all ranks must already be in the call
     }
     std::ranges::copy(ordinary, registered.as<std::int64_t>().begin());
     return registered.as<std::int64_t>();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Children that a test forks, for programs of their own (support/verdict.hpp).
+/// Child processes of a test, for programs of their own (support/verdict.hpp).
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -20,7 +20,7 @@
 
 namespace ccoll::testing {
 
-/// Whether a child may take memory: a sanitizer's own may be locked there, by threads that are not.
+/// Whether a child may allocate: a thread that fork did not copy may hold a sanitizer's lock.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kChildrenHaveMemory = false;
 #elif defined(__has_feature)
@@ -30,7 +30,7 @@ constexpr bool kChildrenHaveMemory =
 constexpr bool kChildrenHaveMemory = true;
 #endif
 
-/// Whether a child of a process with threads may start some: the thread sanitizer ends it.
+/// Whether a child of a multi-threaded process may start threads: the thread sanitizer kills it.
 #if defined(__SANITIZE_THREAD__)
 constexpr bool kChildrenHaveThreads = false;
 #elif defined(__has_feature)
@@ -39,7 +39,7 @@ constexpr bool kChildrenHaveThreads = !__has_feature(thread_sanitizer);
 constexpr bool kChildrenHaveThreads = true;
 #endif
 
-/// `body(i)` in `count` processes, a number each: all are to end well, however long they take.
+/// Runs `body(i)` in `count` processes; all must exit with success, however long they take.
 inline void run_processes(int count, const std::function<void(int)>& body) {
   std::vector<pid_t> children;
   for (int i = 0; i < count; i++) {
@@ -63,10 +63,10 @@ inline void run_processes(int count, const std::function<void(int)>& body) {
   }
 }
 
-/// A child that is not hung ends within it.
+/// A child that does not hang ends within this time.
 constexpr std::chrono::seconds kSoon{5};
 
-/// A process that ends by itself soon; its status.
+/// Waits for a process that must end soon; returns its status.
 inline int status_of(pid_t child, const std::string& what) {
   const auto limit = std::chrono::steady_clock::now() + kSoon;
   int status = 0;
@@ -82,7 +82,7 @@ inline int status_of(pid_t child, const std::string& what) {
   return status;
 }
 
-/// A child that runs `body` and then exit(): its end is to come soon, and well.
+/// A child that runs `body` and then exit(), which must end soon and with success.
 inline void fork_child(const std::string& what, const std::function<void()>& body) {
   const pid_t child = fork();
   if (child == 0) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// In which bytes memory is not what it should be, in words that suffice to find out why.
+/// Describes which bytes of memory are wrong, in enough detail to find the cause.
 
 #include <fmt/format.h>
 
@@ -11,8 +11,8 @@
 
 namespace ccoll::testing {
 
-/// "2 of 64 bytes differ: PLACE: found 0x01, expected 0x02; …", where `place` names the byte of a
-/// number. Empty where none differs.
+/// "2 of 64 bytes differ: PLACE: found 0x01, expected 0x02; …", where `place` names a byte by its
+/// index. Empty if none differs.
 template <typename Place>
 std::string differences(std::span<const std::byte> found, std::span<const std::byte> expected,
                         const Place& place) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A test's own directory for what it writes.
+/// A directory of a test's own, for its files.
 
 #include <cstdlib>
 #include <filesystem>
@@ -11,7 +11,7 @@
 
 namespace ccoll::testing {
 
-/// Below the system's for temporary files; gone with all that is in it when this goes.
+/// Lies in the system's temporary directory and is removed with its contents on destruction.
 class Directory {
  public:
   Directory() {

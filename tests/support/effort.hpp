@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How much a test is to try: `tools/test --reduced` for sanitizers, which are slow, and --full for
-/// as much as there is time for.
+/// How much a test tries: `tools/test --reduced` is for slow sanitizers, --full for as much as
+/// there is time for.
 
 #include <cstdlib>
 
@@ -17,8 +17,8 @@ T by_effort(T if_reduced, T usual, T if_full) {
   return reduced() ? if_reduced : full() ? if_full : usual;
 }
 
-/// Whether `holds` does in one of five attempts. It is for words that a rank has in time on a quiet
-/// machine, and has to do without on one where ranks far outnumber processors.
+/// Whether `holds` is true in one of five attempts. It is for details that a rank learns in time on
+/// a quiet machine, but may miss on an oversubscribed one.
 template <typename Holds>
 bool holds_at_last(const Holds& holds) {
   for (int attempt = 0; attempt < 5; attempt++)

@@ -7,7 +7,7 @@
 
 namespace ccoll::testing {
 
-/// Whether `condition` comes to hold within 20 s.
+/// Whether `condition` becomes true within 20 s.
 inline bool eventually(const std::function<bool()>& condition) {
   for (int i = 0; i < 4000 && !condition(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

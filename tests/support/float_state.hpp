@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Threads' floating-point states that are not the default one, for tests of what must not depend
-/// on them.
+/// Non-default floating-point states of threads, for tests of results that must not depend on them.
 
 #include <cstdint>
 #include <vector>
@@ -19,7 +18,7 @@ inline void set_float_state(std::uint64_t state) {
   const auto word = static_cast<std::uint32_t>(state);
   asm volatile("ldmxcsr %0" : : "m"(word) : "memory");
 }
-/// Upward, downward, towards zero; results, operands and both flushed to zero; the lot.
+/// Round up, down, towards zero; flush results, operands, both to zero; all at once.
 inline std::vector<std::uint64_t> unusual_float_states() {
   return {0x5f80, 0x3f80, 0x7f80, 0x9f80, 0x1fc0, 0x9fc0, 0xdfc0};
 }
@@ -32,7 +31,7 @@ inline std::uint64_t float_state() {
 inline void set_float_state(std::uint64_t state) {
   asm volatile("msr fpcr, %0" : : "r"(state) : "memory");
 }
-/// Upward, downward, towards zero; flushed to zero; NaNs lose their bits; the lot.
+/// Round up, down, towards zero; flush to zero; default NaNs; all at once.
 inline std::vector<std::uint64_t> unusual_float_states() {
   return {1u << 22, 2u << 22, 3u << 22, 1u << 24, 1u << 25, 7u << 23};
 }

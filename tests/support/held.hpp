@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What this process holds of the system: to show that nothing stays behind.
+/// Counts the system resources of this process, to show that none leaks.
 
 #include <chrono>
 #include <cstddef>
@@ -15,8 +15,8 @@ namespace ccoll::testing {
 
 struct Held {
   std::size_t descriptors = 0, mappings = 0;
-  /// What this process has open or mapped there, by any name. Not all that is there: other programs
-  /// come and go.
+  /// Shared files that this process has open or mapped, by any name. Files of other programs do not
+  /// count: they come and go.
   std::size_t shared_files = 0;
   std::string text() const {
     return std::to_string(descriptors) + " descriptors, " + std::to_string(mappings) +
@@ -46,7 +46,7 @@ inline Held held_now() {
   return held;
 }
 
-/// What is still held when nothing has been let go of for a while.
+/// The resources still held once none has been released for a while.
 inline Held held_at_rest() {
   auto held = held_now();
   for (int looks = 0; looks < 50; looks++) {

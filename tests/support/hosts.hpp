@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Ranks on several hosts, for problems of algorithms that know of them.
+/// Ranks on several hosts, for problems of algorithms that know about hosts.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace ccoll::testing {
 
 using HostOf = std::vector<std::uint32_t>;
 
-/// Numbered anew in the order in which they come, without gaps.
+/// Renumbers hosts in order of appearance, without gaps.
 inline HostOf numbered(HostOf hosts) {
   HostOf seen;
   for (auto& host : hosts) {
@@ -29,8 +29,8 @@ inline HostOf numbered(HostOf hosts) {
   return hosts;
 }
 
-/// One host; hosts of 1, 2, 3, … ranks, one after another; a few hosts whose ranks take turns.
-/// Only the first for an algorithm that does not know of hosts.
+/// One host; hosts of 1, 2, 3, … consecutive ranks; a few hosts whose ranks alternate. Only the
+/// first if the algorithm ignores hosts.
 inline std::vector<HostOf> host_layouts(const CatalogueEntry& entry, Rank size) {
   std::vector<HostOf> layouts{{}};
   if (!entry.by_host || size < 2) return layouts;
@@ -40,11 +40,11 @@ inline std::vector<HostOf> host_layouts(const CatalogueEntry& entry, Rank size) 
   for (Rank rank = 0; rank < size; ++rank) in_turn.push_back(rank % (2 + size % 4));
   layouts.push_back(growing);
   layouts.push_back(numbered(in_turn));
-  if (size > 48) return {layouts[size % layouts.size()]};  // proofs take long: by turns
+  if (size > 48) return {layouts[size % layouts.size()]};  // proofs are slow, so take turns
   return layouts;
 }
 
-/// Any number of hosts, of any sizes, in any order.
+/// Any number of hosts, with any sizes and order of ranks.
 template <typename Random>
 HostOf random_hosts(Rank size, Random& random) {
   HostOf hosts;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A port for a server that is yet to come.
+/// Reserves a port for a server that starts later.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -14,8 +14,8 @@
 
 namespace ccoll::testing {
 
-/// A port of this host's loopback at which nobody listens, and which nobody else is given while
-/// this lives. Who asks for it by number has it all the same, as our servers do (SO_REUSEADDR).
+/// A loopback port without a listener, which the system assigns to nobody else while this lives. A
+/// server that binds it by number still gets it, as ours do (SO_REUSEADDR).
 class KeptPort {
  public:
   KeptPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {

@@ -5,7 +5,7 @@
 
 namespace ccoll::testing {
 
-/// While it lives, the process may have no more than so many descriptors.
+/// Limits the number of the process's descriptors while it lives.
 class LimitedDescriptors {
  public:
   explicit LimitedDescriptors(rlim_t soft) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What ccoll's log says.
+/// Captures ccoll's log.
 
 #include <unistd.h>
 
@@ -14,18 +14,18 @@
 
 namespace ccoll::testing {
 
-/// How often a text has those words.
+/// How often `words` occur in `text`.
 inline int count_of(const std::string& words, const std::string& text) {
   int count = 0;
   for (auto at = text.find(words); at != text.npos; at = text.find(words, at + 1)) count++;
   return count;
 }
 
-/// A file for what processes say on standard error; also who forks them reads it, whatever becomes
-/// of them.
+/// A file that captures the standard error of processes. A parent can read its children's, even if
+/// they crash.
 class Heard {
  public:
-  /// What this process says goes there from now on.
+  /// Redirects this process's standard error into the file.
   void begin() const { dup2(fileno(file_.get()), STDERR_FILENO); }
 
   std::string text() const {
@@ -34,15 +34,15 @@ class Heard {
     text.resize(bytes > 0 ? static_cast<std::size_t>(bytes) : 0);
     return text;
   }
-  /// How often it says that.
+  /// How often the words occur in it.
   int count(const std::string& words) const { return count_of(words, text()); }
 
  private:
   const std::unique_ptr<std::FILE, decltype(&std::fclose)> file_{std::tmpfile(), std::fclose};
 };
 
-/// All that this process writes to standard error while `body` runs; also where that throws, it
-/// writes to the former one afterwards.
+/// Everything that this process writes to standard error while `body` runs. Restores standard error
+/// even if `body` throws.
 inline std::string logged(const std::function<void()>& body) {
   const Heard heard;
   {

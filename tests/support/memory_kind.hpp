@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a caller's buffers on a device may be.
+/// The kinds of a caller's buffers on a device.
 
 namespace ccoll::testing {
 
 enum class MemoryKind {
-  ordinary,    ///< of cudaMalloc
-  allocated,   ///< of ccoll::allocate
-  registered,  ///< of cudaMalloc, and registered
+  ordinary,    ///< from cudaMalloc
+  allocated,   ///< from ccoll::allocate
+  registered,  ///< from cudaMalloc, and registered
 };
 inline constexpr MemoryKind kMemoryKinds[] = {MemoryKind::ordinary, MemoryKind::allocated,
                                               MemoryKind::registered};
-/// Of which others may be lent.
+/// The kinds that can be lent to other ranks.
 inline constexpr MemoryKind kLentKinds[] = {MemoryKind::allocated, MemoryKind::registered};
 
 }  // namespace ccoll::testing

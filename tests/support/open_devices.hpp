@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// RDMA devices, which stay open from their first use on: opened before what is held is counted.
+/// Opens RDMA devices, which stay open from their first use, before a test counts resources.
 
 #include <asio/post.hpp>
 #include <future>
@@ -11,7 +11,7 @@
 
 namespace ccoll::testing {
 
-/// The service thread hears them when this returns; it would end with the last communicator.
+/// On return the service thread listens to them; it would otherwise end with the last communicator.
 inline void open_devices() {
   static_cast<void>(usable_fabrics());
   std::promise<void> heard;

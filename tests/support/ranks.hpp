@@ -17,8 +17,8 @@
 
 namespace ccoll::testing {
 
-/// Runs body(rank) for each rank in a thread of its own; returns what each threw, "" for nothing.
-/// Catch2's assertions are not thread-safe: the body returns by throwing, the test asserts.
+/// Runs body(rank) for each rank in a thread of its own; returns the text that each threw, or "".
+/// Catch2's assertions are not thread-safe: the body reports by throwing, and the test asserts.
 inline std::vector<std::string> run_threads(int count, const std::function<void(int)>& body) {
   std::vector<std::string> errors(static_cast<std::size_t>(count));
   std::vector<std::thread> threads;
@@ -45,7 +45,7 @@ inline CommunicatorOptions options_for(
   return options;
 }
 
-/// Runs body(communicator) on `size` ranks that meet in a store of their own.
+/// Runs body(communicator) on `size` ranks with a store of their own.
 inline std::vector<std::string> run_ranks(int size, const CommunicatorOptions& options,
                                           const std::function<void(Communicator&)>& body) {
   const auto store = make_inproc_store();
@@ -65,7 +65,7 @@ inline std::string message_of(const std::function<void()>& call) {
   return "no error";
 }
 
-/// Throws what a test's thread has found wrong.
+/// Throws if a check fails on a test's thread.
 inline void expect(bool condition, const std::string& what) {
   if (!condition) throw std::runtime_error(what);
 }

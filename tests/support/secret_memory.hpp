@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Memory that this process reads and writes, and that the kernel copies for nobody: as mappings of
-// devices are.
+// Memory that this process can access but the kernel cannot copy, like mappings of devices.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -31,7 +30,7 @@ class SecretMemory {
   SecretMemory(const SecretMemory&) = delete;
   SecretMemory& operator=(const SecretMemory&) = delete;
 
-  /// Empty where the kernel gives none.
+  /// Empty if the kernel provides none.
   std::span<std::byte> bytes() const { return bytes_; }
 
  private:

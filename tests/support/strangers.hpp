@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Those who connect to a listener and have no business there. Blocking sockets, one call each.
+/// Clients that connect to a listener but do not belong to the job. Blocking sockets, one call
+/// each.
 
 #include <arpa/inet.h>
 #include <poll.h>
@@ -30,7 +31,7 @@ namespace ccoll::testing {
 
 class Stranger {
  public:
-  /// Connects; `connected()` tells whether the kernel took it.
+  /// Connects; `connected()` tells whether the kernel accepted.
   explicit Stranger(const asio::ip::tcp::endpoint& to)
       : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     connected_ = ::connect(socket_.number(), to.data(), static_cast<socklen_t>(to.size())) == 0;
@@ -39,9 +40,9 @@ class Stranger {
   void say(std::string_view bytes) {
     (void)!::send(socket_.number(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   }
-  /// Says no more, and still listens.
+  /// Shuts down sending but continues to receive.
   void end() { ::shutdown(socket_.number(), SHUT_WR); }
-  /// All that is said until the other end closes, or says nothing for `patience_ms`.
+  /// All bytes received until the other end closes or sends nothing for `patience_ms`.
   std::string hear(int patience_ms) {
     std::string heard;
     char bytes[512];
@@ -53,7 +54,7 @@ class Stranger {
     }
     return heard;
   }
-  /// Whether the other end has closed within `patience_ms`.
+  /// Whether the other end closes within `patience_ms`.
   bool is_closed(int patience_ms) {
     pollfd wait{socket_.number(), POLLIN, 0};
     char byte;
@@ -66,7 +67,7 @@ class Stranger {
   bool connected_ = false;
 };
 
-/// A good hello of `token` to whoever listens there.
+/// Sends a valid hello for `token` to the listener at `to`.
 inline Status greet(const asio::ip::tcp::endpoint& to, const std::string& token) {
   std::promise<Status> outcome;
   const auto service = net::Service::shared();
@@ -81,7 +82,7 @@ inline Status greet(const asio::ip::tcp::endpoint& to, const std::string& token)
   return outcome.get_future().get();
 }
 
-/// A good hello by way of one who writes down what the client says; empty if it was not good.
+/// Sends a valid hello through a proxy that records the client's bytes; empty if it was refused.
 inline std::string recorded_hello(const asio::ip::tcp::endpoint& to, const std::string& token) {
   asio::io_context context;
   asio::ip::tcp::acceptor acceptor(context,
@@ -112,7 +113,7 @@ inline std::string random_bytes(std::minstd_rand& random, std::size_t most) {
   return bytes;
 }
 
-/// As many as this process may have.
+/// Raises the limit of descriptors to the process's maximum.
 inline std::size_t raise_descriptor_limit() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// For tests that are programs of their own, because they fork, exit or limit their process.
+/// For tests that are separate programs because they fork, exit or limit their process.
 
 #include <iostream>
 #include <string>
 
 namespace ccoll::testing {
 
-/// So much was not as it should be; the program's exit status.
+/// The number of failed checks; the program's exit status.
 inline int failures = 0;
 
 inline void check(bool condition, const std::string& what) {

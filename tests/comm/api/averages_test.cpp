@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What ccoll/reduction.hpp promises of averages of float16 and float8, by every algorithm.
+// Averages of float16 and float8 keep the promises of ccoll/reduction.hpp with every algorithm.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -19,13 +19,13 @@ using testing::run_ranks;
 
 namespace {
 
-/// The biggest number of T.
+/// The largest finite number of T.
 template <typename T>
 T most() {
   return {static_cast<decltype(T::bits)>(element::LayoutOf<T>::kMost)};
 }
 
-/// Finite ones of all sizes, subnormal numbers and the biggest included.
+/// Finite numbers of all magnitudes, including subnormal ones and the largest.
 template <typename T>
 T random_number(std::mt19937_64& random) {
   using L = element::LayoutOf<T>;
@@ -34,8 +34,8 @@ T random_number(std::mt19937_64& random) {
   return {static_cast<decltype(T::bits)>(random() % 4 == 0 ? L::kMost : magnitude | sign)};
 }
 
-/// An average by the algorithm, or where that is empty by cost: this rank's part of it, which
-/// begins at element `first`. Nothing where it has none.
+/// This rank's part, from element `first`, of an average by the algorithm (by cost if that is
+/// empty). Empty if the rank has no part.
 template <typename T>
 std::vector<T> average(Communicator& communicator, Kind kind, std::string_view algorithm,
                        const std::vector<T>& in, int root, std::size_t& first) {
@@ -60,7 +60,7 @@ std::vector<T> average(Communicator& communicator, Kind kind, std::string_view a
   return out;
 }
 
-/// Half a unit in the last place of what is rounded, and what float32 loses before.
+/// Half a unit in the last place of the rounded result, plus the error of float32 arithmetic.
 template <typename T>
 double bound(double mean, double mean_magnitude, int size) {
   using L = element::LayoutOf<T>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of different sizes, several buffers in one call, and byte strings: every rank ends with
-// what the definition of the operation says, wherever the memory lies.
+// Blocks of different sizes, several buffers in one call, and byte strings: every rank gets the
+// operation's defined result, wherever the memory lies.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -39,13 +39,13 @@ Values values(std::size_t from, std::size_t to, std::size_t count) {
   return made;
 }
 
-/// One random v-operation, the same on all ranks: who has how much for whom.
+/// One random v-operation, the same on all ranks, with every pair's block size.
 struct Draw {
   Kind kind;
   std::size_t size;
   std::size_t root;
   std::vector<Counts> counts;  ///< [from][to]
-  bool one_buffer;             ///< blocks one after another; else each in memory of its own
+  bool one_buffer;             ///< consecutive blocks in one buffer, else each in memory of its own
   bool in_place;
   std::string algorithm;
 
@@ -78,7 +78,7 @@ struct Draw {
   }
 };
 
-/// Memory for blocks, all together or each by itself, with a guard behind.
+/// Memory for blocks, in one buffer or each by itself, with a guard behind.
 class Memory {
  public:
   Memory(Counts counts, bool together) : counts_(std::move(counts)), together_(together) {
@@ -204,7 +204,7 @@ class BlocksTrial {
       output.expect_block(from, values(from, me_, draw_.counts[from][me_]));
   }
 
-  /// The received begins a little behind what is sent, or at the same place.
+  /// The receive buffer begins slightly behind the send buffer, or at the same place.
   void all_to_all_in_one() {
     const auto sent = draw_.sent_by(me_), got = draw_.sent_to(me_);
     const auto sum = [](const Counts& counts) {
@@ -232,7 +232,7 @@ class BlocksTrial {
   CallOptions options_;
 };
 
-/// One random set of buffers through the operations that take several.
+/// Sends one random set of buffers through the operations that take several.
 void coalesced_trial(Communicator& communicator, std::mt19937_64& random) {
   const auto me = static_cast<std::size_t>(communicator.rank());
   const std::size_t buffers = random() % 5;
@@ -414,7 +414,7 @@ TEST_CASE("blocks: what does not fit is refused before anything is sent", "[comm
            "one type");
     refuse(message_of([&] { communicator.gather_bytes("x", -1); }),
            "gather_bytes: root -1 is not one of 2 ranks");
-    // By one rank alone: the other one's next call would be another one than the lengths'.
+    // Only rank 0 calls: on rank 1 the next call would not match that of the lengths.
     if (me == 0) {
       CallOptions late, odd;
       late.timeout = -1ms;
@@ -445,7 +445,7 @@ TEST_CASE("blocks: what does not fit is refused before anything is sent", "[comm
 
 namespace {
 
-/// A v-operation of blocks of one element, but for the one that rank 1 has for rank 0.
+/// A v-operation with one-element blocks, except for the block from rank 1 to rank 0.
 void exchange(Communicator& communicator, Kind kind, std::size_t sent, std::size_t expected) {
   const auto n = static_cast<std::size_t>(communicator.size());
   const auto me = static_cast<std::size_t>(communicator.rank());
@@ -470,7 +470,7 @@ TEST_CASE("blocks: two ranks whose sizes for each other differ are told so", "[c
   struct Sizes {
     std::size_t sent, expected;
   };
-  // Also where one has nothing, or whole slices more.
+  // Includes empty blocks and blocks that differ by whole slices.
   const auto [sent, expected] = GENERATE(Sizes{3, 0}, Sizes{0, 3}, Sizes{3, 2},
                                          Sizes{1 << 20, 1 << 19}, Sizes{1 << 19, 1 << 20});
   for (const auto& transport : testing::usable_transports()) {
@@ -499,7 +499,7 @@ TEST_CASE("blocks: sizes that differ in the last call are told to all as they cl
       CAPTURE(transport.name, to_string(kind), sent, expected, ranks);
       const auto errors = run_ranks(ranks, options_for(transport.name), [&](Communicator& world) {
         exchange(world, kind, sent, expected);
-        // Rank 1 has nothing to wait for where rank 0 finds it, and the others even less.
+        // Rank 0 finds the mismatch. The others wait for nothing, so they hear of it at close.
         if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
         world.close();
       });
@@ -513,7 +513,7 @@ TEST_CASE("blocks: sizes that differ in the last call are told to all as they cl
 
 TEST_CASE("blocks: among many ranks, too, counts that differ are told to all, in the call",
           "[comm]") {
-  // More than tell each other that they have nothing.
+  // There are more ranks than announce empty blocks to each other.
   constexpr int kRanks = 66;
   struct Sizes {
     int sent, expected;
@@ -524,7 +524,7 @@ TEST_CASE("blocks: among many ranks, too, counts that differ are told to all, in
     const int me = communicator.rank();
     const auto exchange = [&](int out_of_1, int into_0) {
       Counts to(kRanks, 0), from(kRanks, 0);
-      // Ranks 2 and 3 have something for each other, the others nothing for anyone.
+      // Ranks 2 and 3 exchange an element; the others send nothing.
       if (me == 2 || me == 3) to[5 - std::size_t(me)] = from[5 - std::size_t(me)] = 1;
       if (me == 1) to[0] = out_of_1;
       if (me == 0) from[1] = into_0;
@@ -552,7 +552,7 @@ TEST_CASE("blocks: among many ranks, too, counts that differ are told to all, in
       }
       CHECK_THAT(error, Contains("all_to_all_v of int32 (call 2): "));
       CHECK_THAT(error, Contains("their counts for each other differ"));
-      // A rank that has not sent anything cannot be told from one that is late.
+      // A rank that has not sent anything looks like one that is late.
       if (sent > 0) all_named &= error.find(culprits) != std::string::npos;
     }
     return all_named;

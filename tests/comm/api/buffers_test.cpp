@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Containers that convert to blocks: anything whose elements lie one after another.
+// Containers that convert to blocks: any type with contiguous elements.
 #include <array>
 #include <catch2/catch.hpp>
 #include <list>

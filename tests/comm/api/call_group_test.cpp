@@ -96,7 +96,7 @@ TEST_CASE("call groups: the first failure is told when all calls are over", "[co
   });
   CHECK_THAT(got, Contains("mismatch: ranks call different things"));
   CHECK(message_of([] { group_end(); }) == "invalid_argument: group_end: no group was begun");
-  // A wrong call throws at once; what was begun before it is waited for on the way out.
+  // A wrong call throws at once; the destructor waits for calls begun before it.
   const auto wrong = message_of([&] {
     CallGroup group;
     others[0].broadcast(std::span(a), 0);

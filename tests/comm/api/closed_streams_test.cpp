@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program without standard streams, as daemons are: nothing of ours ever takes their numbers,
-// where what the program prints would reach a peer. closed_streams_test TRANSPORT; ranks are
+// Programs without standard streams, such as daemons: no descriptor of ours takes their numbers,
+// since the program's output would then reach a peer. closed_streams_test TRANSPORT; ranks are
 // children.
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -32,7 +32,7 @@ void close_streams() {
   for (int number = 0; is_standard_stream(number); number++) ::close(number);
 }
 
-/// A connection just being accepted has one for a moment.
+/// A connection takes a number for a moment while it is accepted.
 bool are_free() {
   const auto limit = std::chrono::steady_clock::now() + 5s;
   for (int number = 0; is_standard_stream(number);) {
@@ -46,7 +46,7 @@ bool are_free() {
   return true;
 }
 
-/// All that has links, and links of all kinds.
+/// Opens links of every kind.
 void use(Communicator& world) {
   const int me = world.rank(), peer = 1 - me;
   for (const std::size_t count : {1, 300'000}) {
@@ -58,7 +58,7 @@ void use(Communicator& world) {
   }
 }
 
-/// Its exit status.
+/// Returns its exit status.
 int be_rank(int rank, const std::string& transport, const std::string& store, Closes closes) {
   if (closes == Closes::before) close_streams();
   CommunicatorOptions options;

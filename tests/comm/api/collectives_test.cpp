@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every collective by every algorithm, over every transport: ranks are threads.
+// Every collective with every algorithm over every transport; ranks are threads.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -27,7 +27,7 @@ std::int64_t element(int rank, std::size_t index) {
   return static_cast<std::int64_t>(rank + 1) * 1000 + static_cast<std::int64_t>(index % 977);
 }
 
-/// One collective, made and checked on one rank; in place where that is asked for and possible.
+/// One collective, run and checked on one rank; in place if that is requested and possible.
 class Trial {
  public:
   Trial(Communicator& communicator, std::size_t count, bool in_place, CallOptions options)
@@ -64,7 +64,7 @@ class Trial {
   int size() const { return communicator_.size(); }
   std::size_t ranks() const { return static_cast<std::size_t>(size()); }
 
-  /// Elements that only `rank` has.
+  /// Elements that differ on every rank.
   static Buffer of(int rank, std::size_t elems) {
     Buffer buffer(elems);
     for (std::size_t i = 0; i < elems; i++) buffer[i] = element(rank, i);
@@ -262,7 +262,7 @@ TEST_CASE("collectives: a call that nobody waits for goes on in the background",
     const auto errors = run_ranks(3, options, [&](Communicator& communicator) {
       std::vector<std::int64_t> data(1 << 20, 1);
       if (communicator.rank() == 2) {
-        // It needs what the others do, who make no progress of their own until it has returned.
+        // The call needs the other ranks, which make no progress until it has returned.
         const auto got = testing::message_of([&] { communicator.all_reduce(std::span(data)); });
         over.count_down();
         expect(got == "no error", "nothing happened in the background: " + got);
@@ -362,7 +362,7 @@ struct AskedCall {
 
  private:
   void make_ragged(Communicator& world, std::byte* in, std::byte* out) const {
-    // Of more than memory can hold nothing is looked at.
+    // A block larger than memory is never read.
     const auto bytes = count == SIZE_MAX ? 0 : count * size_of(type);
     std::vector<ConstBlock> inputs;
     std::vector<Block> outputs;
@@ -392,7 +392,7 @@ std::vector<AskedCall> asked_calls() {
         for (const std::size_t count :
              {std::size_t{0}, std::size_t{5}, std::size_t{5000}, SIZE_MAX})
           for (const auto algorithm : algorithms) {
-            // A block of so many for each rank has no count.
+            // An operation with one block per rank has no count.
             const bool has_count = ragged || divides_whole_buffer(static_cast<Kind>(kind));
             if (count == SIZE_MAX && !has_count) continue;
             calls.push_back(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The caller's own function: what it is given, in which order, and what becomes of what it throws.
+// The caller's own function: its arguments, their order, and the exceptions that it throws.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@ using testing::run_ranks;
 
 namespace {
 
-/// x → a x + b modulo 2^32, as one element. One after the other: associative, not commutative.
+/// x → a x + b modulo 2^32, as one element. Composition is associative but not commutative.
 std::uint64_t affine(std::uint64_t a, std::uint64_t b) { return a << 32 | (b & 0xffffffff); }
 
 void compose(const void* in, void* inout, std::size_t count, DataType) {
@@ -37,7 +37,7 @@ void add(const void* in, void* inout, std::size_t count, DataType) {
 
 constexpr std::size_t kCount = 5;
 
-/// Composes by one algorithm, or by the library's choice where that may not, and checks.
+/// Composes and checks; the library chooses if the algorithm may not reorder.
 void check_order(Communicator& communicator, const CatalogueEntry& entry, int root) {
   const auto composition = Reduction::custom(compose, {.name = "compose", .commutative = false});
   const int size = communicator.size(), rank = communicator.rank();
@@ -176,7 +176,7 @@ TEST_CASE("reductions: what a function throws is the error of all ranks", "[comm
     std::vector<std::int32_t> data(1000, 1);
     try {
       communicator.all_reduce(std::span(data), fragile, {.timeout = {}, .algorithm = "ring"});
-      // A rank whose own part was over learns of it at its next call.
+      // A rank whose own part is already over learns of it at its next call.
       communicator.barrier();
       expect(false, "nothing was thrown");
     } catch (const Error& error) {

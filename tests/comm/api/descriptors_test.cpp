@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks, processes each, with many communicators and few descriptors.
+// Ranks in separate processes, with many communicators and few descriptors.
 //   descriptors_test many             more communicators than a usual limit would allow sockets
 //   descriptors_test few TRANSPORT    one rank's limit is nearly reached: all hear of it
 //   descriptors_test start TRANSPORT  the same while it starts
-// No Catch2: it forks, and limits are the process's.
+// No Catch2: the test forks, and limits apply to the whole process.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ namespace {
 
 constexpr int kSize = 4;
 
-/// The one that has few descriptors.
+/// The rank that has few descriptors.
 constexpr int kPoor = 2;
 
 /// `body(world)` on each rank, in a process of its own.
@@ -55,8 +55,8 @@ void sum(Communicator& communicator, std::size_t count) {
          "a wrong sum");
 }
 
-/// Communicators over shared memory share what they need: those that are used one after the other
-/// have next to no descriptors of their own, and all at once they get along with what there is.
+/// Communicators over shared memory share what they need. Those used in turn hold next to no
+/// descriptors of their own, and all together manage with the available ones.
 void many(Communicator& world) {
   constexpr std::size_t kAlive = 600;
   limit_both(1024);
@@ -64,7 +64,7 @@ void many(Communicator& world) {
   for (std::size_t i = 0; i < kAlive; i++) sum(alive.emplace_back(world.duplicate()), 1 + i);
   const auto held = held_at_rest().descriptors;
   check(held < kAlive / 2, std::to_string(held) + " descriptors");
-  // Slots of many small communicators are no reason to leave shared memory.
+  // Many small communicators must not exhaust slots and so fall back from shared memory.
   for (const auto& each : {std::cref(alive.front()), std::cref(alive.back())})
     for (const auto& peer : each.get().counters().peers)
       check(peer.transport == "shm", "rank " + std::to_string(peer.rank) + ": " + peer.transport);
@@ -88,23 +88,23 @@ void few(Communicator& world) {
   });
   const auto said = "rank " + std::to_string(world.rank()) + ", after " +
                     std::to_string(alive.size()) + " communicators: " + text;
-  // Not before, lest the others hear of its end.
+  // It must not close any earlier, or the others would hear that it left.
   std::cout << said << std::endl;
   check(alive.size() < kTries, said);
   const auto is_told = [](const std::string& each) {
     return each.starts_with("exhausted: ") && each.find("rank 2") != each.npos;
   };
-  // A rank may have had its result before rank 2 failed. It is told by the same communicator's next
-  // call; the next communicator only says that a rank has left.
+  // A rank may have its result before rank 2 fails. Then the same communicator's next call reports
+  // it, while the next communicator only says that a rank has left.
   const bool is_late = alive.size() > 1 && text.starts_with("peer_lost: ");
   const auto told = is_late ? message_of([&] { sum(*(alive.end() - 2), 1); }) : text;
   check(is_told(told), said + "; before: " + told);
-  // Closed in any order: the rank itself still has its limit.
+  // They can be closed in any order, although the rank still has its limit.
   alive.clear();
 }
 
-/// Rank 2 begins with `left` descriptors: it does not come to the start-up, or does not get through
-/// it, and the others, whose time limit is a minute, are told why.
+/// Rank 2 starts with `left` descriptors, too few to reach or finish the start-up. The others hear
+/// the reason well within their time limit of a minute.
 void start(const std::string& transport, rlim_t left) {
   const auto server = serve_tcp_store();
   run_processes(kSize, [&](int rank) {

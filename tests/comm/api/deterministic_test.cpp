@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What CommunicatorOptions::deterministic promises: bits that depend on the contributions and their
+// Tests CommunicatorOptions::deterministic: the result's bits depend on the contributions and their
 // ranks alone.
 #include <fmt/format.h>
 
@@ -20,8 +20,8 @@ using testing::run_ranks;
 
 namespace {
 
-/// Element `i` of a rank's contribution: of sizes so different that every order of adding them has
-/// another sum.
+/// Element `i` of a rank's contribution. The magnitudes differ so much that each order of adding
+/// gives another sum.
 float contribution(unsigned seed, int rank, std::size_t i) {
   std::minstd_rand random(seed + 1'000'003 * static_cast<unsigned>(rank) +
                           7'919 * static_cast<unsigned>(i));
@@ -81,7 +81,7 @@ TEST_CASE("deterministic: sums are those from rank 0 up, by every operation, siz
       CommunicatorOptions options;
       options.transport = transport;
       options.deterministic = true;
-      // What cannot be by this algorithm is by another.
+      // A call that this algorithm cannot do uses another one.
       options.algorithm = size % 2 == 0 ? "ring" : "";
       const auto errors = run_ranks(size, options, [&](Communicator& communicator) {
         for (const std::size_t count : {std::size_t{1}, std::size_t{10}, std::size_t{3'001},
@@ -125,7 +125,7 @@ TEST_CASE("deterministic: an algorithm that adds step by step is refused where i
                               "combine all in one step; these do: "),
              error.what());
     }
-    // These are the same in any order.
+    // Integer sums are the same in any order.
     std::int32_t whole = communicator.rank();
     communicator.all_reduce(std::span(&whole, 1), ReduceOp::sum, ring);
     expect(whole == 3, "a sum of integers");

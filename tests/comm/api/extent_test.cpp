@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What two blocks say of a call, and what is wrong with blocks that do not fit each other.
+// What two blocks say about a call, and the errors for blocks that do not fit each other.
 #include "comm/api/extent.hpp"
 
 #include <catch2/catch.hpp>
@@ -22,7 +22,7 @@ constexpr auto kType = DataType::int32;
 ConstBlock in(std::size_t count, DataType type = kType) { return {nullptr, count, type}; }
 Block out(std::size_t count, DataType type = kType) { return {nullptr, count, type}; }
 
-/// How many times a call's count that rank has in the buffer.
+/// How many times the call's count the rank has in the buffer.
 std::size_t parts(Kind kind, Buffer buffer, Rank size) {
   return divides_whole_buffer(kind) || holds_own_block_only(kind, buffer) ? 1 : size;
 }
@@ -49,7 +49,7 @@ TEST_CASE("extent: blocks fit at the count that the operation gives them, and at
         CHECK_FALSE(fitting_extent(kind, in(ins, DataType::float32), out(outs), root));
         CHECK_FALSE(refused(kind, in(ins + 1), out(outs), root).empty());
         CHECK_FALSE(refused(kind, in(ins), out(outs + 1), root).empty());
-        // Other ranks' unused block is not looked at, whatever it says.
+        // A block that a rank does not use is ignored, whatever its size.
         const Place other{false, size};
         if (is_roots_alone(kind, Buffer::input))
           CHECK(fitting_extent(kind, in(ins + 1, DataType::float64), out(outs), other) ==

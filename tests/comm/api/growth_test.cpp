@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// However many calls are made and communicators come and go: memory, descriptors and threads stay
-// what they were. A program of its own, so that nothing else takes any meanwhile.
+// Memory, descriptors and threads do not grow with the number of calls and communicators. It is a
+// program of its own, so that nothing else allocates meanwhile.
 #include <malloc.h>
 
 #include <array>
@@ -23,10 +23,10 @@ constexpr std::array kTransports{"inproc", "shm", "tcp"};
 
 struct Held {
   std::size_t descriptors = 0, mappings = 0, threads = 0;
-  std::size_t bytes = 0;  ///< allocated: which pages are resident changes with the threads' arenas
+  std::size_t bytes = 0;  ///< allocated, not resident: residency varies with the threads' arenas
 };
 
-/// Once what has just ended has been tidied up.
+/// Waits until objects that have just ended are cleaned up.
 Held held_now() {
   std::this_thread::sleep_for(300ms);
   const auto now = testing::held_now();
@@ -45,14 +45,14 @@ void check_growth(const char* transport, const Held& before, const Held& after) 
   CHECK(after.bytes < before.bytes + (256 << 10));
 }
 
-/// A call of two ranks and its result.
+/// Makes a call of two ranks and checks its result.
 void check_sum(Communicator& pair) {
   int sum = 1;
   pair.all_reduce(std::span(&sum, 1));
   expect(sum == 2, "the sum is wrong");
 }
 
-/// That `times` turns of both ranks leave nothing behind beyond what the first few took.
+/// Checks that `times` turns of both ranks leak nothing beyond the first few turns' allocations.
 void check_turns(const char* transport, int times, const std::function<void(Communicator&)>& turn) {
   Held before, after;
   std::barrier together(2);

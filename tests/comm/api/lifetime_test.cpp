@@ -60,7 +60,8 @@ TEST_CASE("lifetime: a thread that is blocked in a call gets `aborted` when anot
             got = message_of([&] { call(communicator); });
           });
           id.wait(0);
-          // No earlier: a thread that is yet to make its call may not use what is being closed.
+          // Close only now: a thread that has yet to begin its call must not use a closing
+          // communicator.
           const bool asleep = testing::falls_asleep(id);
           communicator.close();
           blocked.join();
@@ -87,7 +88,7 @@ TEST_CASE("lifetime: a group lets a communicator go whose own calls are over", "
     std::string late;
     std::thread other([&] {
       quick[1].barrier();
-      std::this_thread::sleep_for(50ms);  // also rank 0's part is over
+      std::this_thread::sleep_for(50ms);  // rank 0's part is over, too
       quick[0].close();
       late = message_of([&] { slow[1].barrier(); });
     });
@@ -123,7 +124,7 @@ TEST_CASE(
     "[comm]") {
   for (const auto& kind : testing::usable_transports()) {
     CAPTURE(kind.name);
-    // The service thread and what it holds stay while a communicator is there.
+    // The service thread and its resources live as long as a communicator.
     auto alone = Communicator::create(make_inproc_store(), 0, 1);
     const auto before = held_at_rest();
     std::latch left(2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls in which memory runs out. A program of its own: it replaces operator new.
+// Calls that run out of memory. It is a program of its own because it replaces operator new.
 #include <array>
 #include <barrier>
 #include <catch2/catch.hpp>
@@ -21,10 +21,10 @@ using testing::run_ranks;
 
 namespace {
 
-/// Of this thread: so many allocations succeed, then one fails. Negative: all succeed.
+/// On this thread, this many allocations succeed and the next fails. Negative: all succeed.
 thread_local int allocations_left = -1;
 
-/// Of this thread: larger ones fail.
+/// On this thread, larger allocations fail.
 thread_local std::size_t largest_allocation = SIZE_MAX;
 
 }  // namespace
@@ -57,13 +57,13 @@ TEST_CASE("memory: a call that has none left fails on all ranks, and leaves its 
       bool failed = false;
       const auto start = std::chrono::steady_clock::now();
       const auto errors = run_ranks(2, options, [&](Communicator& world) {
-        // Freed when the call is over: nobody may use it then.
+        // The buffer is freed when the call is over: nothing may use it then.
         auto data = std::make_unique<std::vector<float>>(100'000, 1.0F);
         if (world.rank() == 0) allocations_left = left;
         try {
           call(world, std::span(*data));
         } catch (const std::exception&) {
-          // Of rank 0 what was thrown, of rank 1 that its peer failed or has left.
+          // Rank 0 throws its own error; rank 1 hears that its peer failed or left.
         }
         data.reset();
         if (world.rank() == 0) failed = allocations_left < 0;
@@ -138,13 +138,13 @@ TEST_CASE("memory: a probe that has none left breaks nothing but the communicato
           try {
             told = testing::message_of([&] { look(world); });
           } catch (const std::bad_alloc&) {
-            // Of the call's own object, before it had begun: then all is as before.
+            // The allocation was for the call's own object, so the call never began.
             told = "raw";
           }
           failed = allocations_left < 0;
           allocations_left = -1;
         }
-        // What was begun and is not whole is used by nobody, on either way of a call.
+        // Neither kind of call may use an operation that failed half-made.
         const auto mine = testing::message_of([&] { world.send(std::span(data), 0, 9); });
         std::vector<int> got(25);
         if (world.rank() == 0 && mine == "no error") {
@@ -163,11 +163,11 @@ TEST_CASE("memory: a probe that has none left breaks nothing but the communicato
 }
 
 TEST_CASE("memory: a shrink that has none left ends for all, and the next one is well", "[comm]") {
-  // Under way for longer than a test may take: nobody gets on by its limit.
+  // The time limit exceeds the test's, so that no rank goes on because of it.
   const auto options = testing::options_for("inproc", 60s);
   for (int turn = 0; turn < (testing::reduced() ? 40 : 400); turn++) {
     const int left = turn / 2;
-    // Then the roll call ends with its word.
+    // In this case the rank's word completes the roll call.
     const bool comes_last = turn % 2 == 1;
     CAPTURE(left, comes_last);
     bool failed = false;
@@ -184,12 +184,12 @@ TEST_CASE("memory: a shrink that has none left ends for all, and the next one is
       mine = testing::message_of(shrink);
       if (poor) failed = allocations_left < 0;
       allocations_left = -1;
-      // Those that have one find that not all do.
+      // Ranks that got a communicator find that others did not.
       if (current) {
         const auto unusable = testing::message_of([&] { current->barrier(); });
         if (mine == "no error") mine = unusable;
       }
-      // Nobody learns of it from the other's leaving, nor by another's next attempt.
+      // The others must not learn of it because a rank leaves or tries again.
       together.arrive_and_wait();
       if (mine == "no error") return;
       std::string again = "not tried";
@@ -202,7 +202,7 @@ TEST_CASE("memory: a shrink that has none left ends for all, and the next one is
     for (const auto& error : errors) CHECK(error == "");
     CHECK(std::chrono::steady_clock::now() - start < 10s);
     if (!failed) break;
-    // Where one can do without memory, all is well.
+    // If the memory was not essential, everything succeeds.
     if (told == std::array<std::string, 3>{"no error", "no error", "no error"}) continue;
     for (const auto& message : told) {
       CHECK_THAT(message, Catch::Matchers::StartsWith("exhausted: "));
@@ -226,8 +226,8 @@ TEST_CASE("memory: a repeated call that has none left to wait with fails on all 
       auto data = std::make_unique<std::vector<float>>(8, 1.0F);
       for (int i = 0; i < 3; i++) world.all_reduce(*data);
       together.arrive_and_wait();
-      // Rank 0 waits for rank 1, so that its call becomes an operation; that takes memory. Rank 1
-      // makes its own when that has failed.
+      // Rank 0 waits for rank 1, so its call becomes an operation, which takes memory. Rank 1 calls
+      // once that has failed.
       if (world.rank() == 1) together.arrive_and_wait();
       if (world.rank() == 0) allocations_left = 0;
       try {
@@ -245,13 +245,13 @@ TEST_CASE("memory: a repeated call that has none left to wait with fails on all 
     for (const auto& error : errors) CHECK(error == "");
     CHECK(failed);
     CHECK(std::chrono::steady_clock::now() - start < 10s);  // not by its limit
-    // Nobody goes on with a call that the other has not made.
+    // No rank completes a call that the other has not made.
     for (const auto& message : after) CHECK_THAT(message, Catch::Matchers::Contains("rank 0"));
   }
 }
 
 TEST_CASE("memory: byte strings for which one rank has none fail on all ranks", "[comm]") {
-  // More than links hold: no rank is done with its part before the others take it.
+  // The data exceeds what links hold, so no rank can finish before the others take part.
   const std::string text(16 << 20, 'x');
   using Call = std::function<void(Communicator&, std::string_view)>;
   const std::vector<std::pair<std::string, Call>> calls = {
@@ -276,7 +276,7 @@ TEST_CASE("memory: byte strings for which one rank has none fail on all ranks", 
           mine = std::string("raw: ") + raw.what();
         }
         largest_allocation = SIZE_MAX;
-        // Nobody learns of it from the other's leaving.
+        // The others must not learn of it because a rank leaves.
         together.arrive_and_wait();
       });
       for (const auto& error : errors) CHECK(error == "");
@@ -311,13 +311,13 @@ TEST_CASE("memory: byte strings whose call has none left at any place fail on al
       }
       if (poor) failed = allocations_left < 0;
       allocations_left = -1;
-      // Where all was there already, the other rank's call is well, and its next one fails.
+      // If the data had already arrived, the other rank's call succeeds and its next one fails.
       const auto next = testing::message_of([&] { world.barrier(); });
       if (mine == "no error") mine = next;
       together.arrive_and_wait();
     });
     for (const auto& error : errors) CHECK(error == "");
-    // Where one can do without, such as in std::stable_sort, all is well.
+    // If the memory was optional, as in std::stable_sort, everything succeeds.
     const bool well = told[0] == "no error" && told[1] == "no error";
     if (!failed) CHECK(well);
     if (!failed) break;
@@ -345,7 +345,7 @@ TEST_CASE("memory: create_all that gets no thread for a rank says so, and no ran
       CHECK(thrown.kind() == ErrorKind::exhausted);
       error = thrown.what();
     } catch (const std::bad_alloc&) {
-      // Of a list, not of a thread.
+      // The failure was in allocating a list, not in a thread.
     }
     const bool failed = allocations_left < 0;
     allocations_left = -1;

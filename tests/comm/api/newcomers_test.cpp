@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Survivors and newcomers make a larger communicator through the store: newcomers_test TRANSPORT
-// starts itself as the ranks: newcomers_test TRANSPORT STORE NUMBER. One of the first is killed.
+// Survivors and newcomers form a larger communicator through the store; one of the first ranks is
+// killed. newcomers_test TRANSPORT starts itself as the ranks: newcomers_test TRANSPORT STORE
+// NUMBER.
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -24,16 +25,16 @@ using testing::check;
 namespace {
 
 constexpr int kFirst = 4;      ///< ranks of the first epoch
-constexpr int kVictim = 1;     ///< of these
-constexpr int kNewcomers = 2;  ///< then come
+constexpr int kVictim = 1;     ///< one of the first ranks
+constexpr int kNewcomers = 2;  ///< ranks that join afterwards
 constexpr int kTag = 7;
-constexpr unsigned kLimit = 60;  ///< seconds, after which SIGALRM ends a process
+constexpr unsigned kLimit = 60;  ///< seconds until SIGALRM kills a process
 
 CommunicatorOptions options_for(const std::string& transport) {
   return testing::options_for(transport, 20s, 30s);
 }
 
-/// Small and large, so that lines, slots and windows of the new communicator are used.
+/// Small and large sums use the lines, slots and windows of the new communicator.
 void sum_up(Communicator& ranks) {
   for (const std::size_t count : {1, 3'000, 300'000}) {
     std::vector<std::int32_t> data(count, ranks.rank() + 1);
@@ -43,7 +44,7 @@ void sum_up(Communicator& ranks) {
   }
 }
 
-/// Until the victim is missed; then those that are left go on by themselves.
+/// Runs until the victim's loss is found; then the survivors continue among themselves.
 Communicator live_through_a_loss(Communicator& world) {
   try {
     for (;;) sum_up(world);
@@ -56,7 +57,7 @@ Communicator live_through_a_loss(Communicator& world) {
   return survivors;
 }
 
-/// What was sent in an earlier epoch and never received stays there.
+/// A message that was sent in an earlier epoch and never received stays in that epoch.
 void leave_a_message(Communicator& survivors) {
   const std::int32_t early = -1;
   if (survivors.rank() == 0) survivors.send_async(std::span(&early, 1), 1, kTag);
@@ -68,7 +69,7 @@ void exchange_messages(Communicator& all) {
   check(all.rank() != 1 || value == 0, "a message of an earlier epoch was received");
 }
 
-/// The second epoch has keys of its own in the store that everyone knows.
+/// The second epoch has keys of its own in the shared store.
 void go_on(const std::shared_ptr<Store>& store, int rank, int size, const std::string& transport) {
   auto all = Communicator::create(make_prefix_store(store, "epoch 2/"), rank, size,
                                   options_for(transport));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every type by every operation, by random algorithms, against the scalar definitions.
+// Every type with every operation, by random algorithms, against the scalar definitions.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -27,8 +27,8 @@ bool rounds_once(Algorithm algorithm) {
          algorithm == Algorithm::linear;
 }
 
-/// Any bits at all where the result is rounded once; else floats are such that nothing is rounded,
-/// for any order of combining must give the same.
+/// Arbitrary bits if the result is rounded once. Otherwise floats are chosen such that nothing is
+/// rounded, since any order of combining must give the same result.
 Raw make_input(DataType type, std::size_t count, bool any_bits, std::mt19937_64& random) {
   Raw bytes(count * size_of(type));
   element::with_type(type, [&]<typename T>(T value) {
@@ -89,7 +89,7 @@ Case random_case(int size, std::mt19937_64& random) {
   return made;
 }
 
-/// What this rank holds after the call, and what it should hold.
+/// This rank's result of the call, and the expected one.
 std::pair<Raw, Raw> outcome(Communicator& communicator, const Case& made,
                             const std::vector<Raw>& inputs) {
   const auto rank = static_cast<std::size_t>(communicator.rank());
@@ -261,7 +261,7 @@ TEST_CASE("reductions: a factor must suit the type", "[comm]") {
         "bool");
     communicator.all_reduce(std::span(data), Reduction::premultiplied_sum(std::int8_t{-2}));
     expect(data[0] == -20 && data[1] == -28, "the sum");
-    communicator.all_reduce(std::span<const BufferPair>(), half);  // of no type at all
+    communicator.all_reduce(std::span<const BufferPair>(), half);  // the empty list has no type
     std::uint64_t big = 1;
     const auto factor = (std::uint64_t{1} << 63) + 1;
     communicator.all_reduce(std::span(&big, 1), Reduction::premultiplied_sum(factor));
@@ -286,8 +286,8 @@ TEST_CASE("reductions: a factor must suit the type", "[comm]") {
 
 namespace {
 
-/// What all ranks get of subnormal numbers, and of others that must be rounded, by every algorithm
-/// and reduction that calculates; `adopt` is called by each rank first.
+/// All ranks' results from subnormal numbers and from numbers that must be rounded, for every
+/// algorithm and reduction that calculates. Each rank calls `adopt` first.
 std::vector<std::vector<float>> subnormal_results(int size,
                                                   const std::function<void(int rank)>& adopt) {
   std::vector<std::vector<float>> results(static_cast<std::size_t>(size));

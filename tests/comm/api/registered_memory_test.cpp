@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ccoll::allocate and register_memory, and calls whose buffers they are.
+// Tests ccoll::allocate and register_memory, and calls that use such buffers.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kCount = 50'000;
 
-/// Integers in memory of one kind or the other.
+/// Integers in memory of either kind.
 class KindOfMemory {
  public:
   explicit KindOfMemory(bool registered) {
@@ -65,7 +65,7 @@ TEST_CASE("memory: what cannot be is refused, and said", "[comm][unit]") {
         "invalid_argument: allocate: Where 7 given, host or device expected");
   CHECK(message_of([] { (void)allocate(1, Where::host, 0); }) ==
         "invalid_argument: allocate: GPU 0 given for memory of the host");
-  // There may be a GPU.
+  // The machine may have a GPU.
   const auto of_gpu = message_of([] { (void)allocate(1, Where::device); });
   CAPTURE(of_gpu);
   CHECK((of_gpu == "no error" || of_gpu.starts_with("unsupported: allocate of 1 bytes: ")));
@@ -149,7 +149,7 @@ TEST_CASE(
         mmap(nullptr, kBefore + kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
     {
       const Memory memory = register_memory(mapped + kBefore, kBytes, file, kBefore);
-      close(file);  // it has its own
+      close(file);  // the mapping keeps its own reference
       const auto mine = memory.as<std::uint32_t>();
       std::vector<std::uint32_t> got(mine.size());
       for (unsigned round = 0; round < 20; round++) {

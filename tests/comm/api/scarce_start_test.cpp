@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Start-up of a rank that is given too little memory: one allocation fails, the n-th of the thread
-// that starts it, or of its service thread. It gets a clear error and leaves nothing behind, and
-// the ranks that it was to meet hear of it in time. (Asio ends the process
-// where it has no memory to begin what a coroutine waits for.) Or its address space is limited.
+// Start-up of a rank with too little memory: the n-th allocation of its starting thread, or of its
+// service thread, fails; or its address space is limited. It gets a clear error and leaks nothing,
+// and the ranks it was to meet hear of it in time. (Asio ends the process if it has no memory to
+// start a coroutine.)
 //   scarce_start_test [--seconds S] [--seed N]    places drawn at random
 //   scarce_start_test --sweep [--from N]          every allocation of one thread
 //   scarce_start_test --service [--from N]        and of the other
 //   scarce_start_test --calls [--from N]          the same, also in calls
 //   scarce_start_test --limit [--from KIB]        every limit, in steps of 512 KiB
-// No Catch2: the rank that lacks memory is this program again, and is to have only its own threads.
+// No Catch2: the rank without memory is this program again, and should only have its own threads.
 #include <fcntl.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -49,9 +49,9 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 std::atomic<long> allocations = 0;
-std::atomic<long> failing = -1;  ///< the number of the one that fails, from 0
-// Whose are counted:
-thread_local bool counted = false;  ///< of this thread
+std::atomic<long> failing = -1;  ///< the index of the allocation that fails, from 0
+// The threads whose allocations count:
+thread_local bool counted = false;  ///< this thread's do
 std::atomic<bool> of_service = false;
 
 bool is_counted() {
@@ -76,14 +76,15 @@ namespace {
 constexpr int kSize = 3;
 constexpr int kVictim = 1;
 
-/// What the rank lacks: memory of the thread that starts it, or of its service thread, in start-up
-/// alone or in calls, too; or any, and the number is how many KiB of addresses it has left.
+/// The memory that the rank lacks: of its starting thread; of its service thread, in start-up alone
+/// or in calls, too; or all memory. For the last the number is how many KiB of address space are
+/// left.
 enum class Lack { own, service, calls, limit };
 constexpr std::array kLacks = {"own", "service", "calls", "limit"};
 
-/// How it ends where Asio has no memory itself.
+/// The exit status if Asio itself runs out of memory.
 constexpr int kEndedByAsio = 77;
-/// The limit of start-up is 3 s, of the verdict thereafter 2 s; the rest is for a busy machine.
+/// Start-up has a limit of 3 s and the verdict 2 s; the rest is for a busy machine.
 constexpr auto kSoon = 20s;
 
 CommunicatorOptions impatient(const std::string& transport) {
@@ -95,7 +96,7 @@ std::size_t threads() {
   return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
 }
 
-/// Until nothing more is held than `before`, and one thread is left; false after 5 s.
+/// Waits until no more is held than `before` and one thread is left; false after 5 s.
 bool has_let_go(const Held& before) {
   const auto limit = Clock::now() + 5s;
   while (Clock::now() < limit) {
@@ -105,7 +106,7 @@ bool has_let_go(const Held& before) {
   return false;
 }
 
-/// A descriptor and its mapping, for the bells of all ranks of a process.
+/// A descriptor and its mapping, for the doorbells of all ranks of a process.
 constexpr Held kKept{1, 1, 0};
 
 Held operator+(const Held& one, const Held& other) {
@@ -121,7 +122,7 @@ void start(const std::string& address, int rank, const std::string& transport) {
   world.barrier();
 }
 
-/// The same, and calls in which the service thread has a part.
+/// The same, plus calls that involve the service thread.
 void start_and_call(const std::string& address, int rank, const std::string& transport) {
   const auto store = connect_tcp_store(address, {}, 3s);
   auto world = Communicator::create(store, rank, kSize, impatient(transport));
@@ -132,7 +133,7 @@ void start_and_call(const std::string& address, int rank, const std::string& tra
   auto receive = world.recv_async(std::span(got), (rank + kSize - 1) % kSize);
   world.send(std::span<const float>(data), (rank + 1) % kSize);
   receive.wait();
-  // Long enough for those who wait to tell the others what they wait in.
+  // Long enough for waiting ranks to tell the others which call they wait in.
   if (rank == 0) std::this_thread::sleep_for(150ms);
   world.barrier();
 }
@@ -141,7 +142,7 @@ auto body_of(Lack lack) {
   return lack == Lack::own || lack == Lack::service ? start : start_and_call;
 }
 
-/// So many more bytes of addresses, or as many as may be.
+/// Leaves `more` bytes of address space, or removes the limit.
 void limit_addresses(std::optional<std::size_t> more) {
   std::ifstream sizes("/proc/self/statm");
   std::size_t pages = 0;
@@ -153,7 +154,7 @@ void limit_addresses(std::optional<std::size_t> more) {
   ::setrlimit(RLIMIT_AS, &limit);
 }
 
-/// What that was, as one line. Takes no memory itself.
+/// Describes the outcome in one line, without allocating.
 template <typename Body>
 std::string outcome(const Body& body) {
   try {
@@ -179,8 +180,8 @@ int be_victim(char** arguments) {
   const auto lack =
       static_cast<Lack>(std::ranges::find(kLacks, std::string_view(arguments[3])) - kLacks.begin());
   if (lack != Lack::own) std::set_terminate([] { ::_exit(kEndedByAsio); });
-  // What a process makes once and keeps is there already; but every fourth time memory may run out
-  // for that, too.
+  // The process's permanent objects exist already; but in every fourth attempt memory may run out
+  // for those, too.
   const auto job = [] {
     auto ranks = Communicator::create_all(2);
     run_threads(2, [&](int rank) { ranks[static_cast<std::size_t>(rank)].barrier(); });
@@ -203,7 +204,7 @@ int be_victim(char** arguments) {
   counted = of_service = false;
   limit_addresses(std::nullopt);
   std::cout << allocations << " " << got << std::endl;
-  // A link that it could not make is news of the other end, too.
+  // If it could not make a link, the other end may report that first.
   const bool by_other = lack != Lack::own && names_victim(got);
   check(got == "fine" || got == "bad_alloc" || got.starts_with("exhausted: ") || by_other, got);
   check(has_let_go(before), "it holds " + held_now().text() + ", before " + before.text() + ", " +
@@ -212,14 +213,14 @@ int be_victim(char** arguments) {
   return failures;
 }
 
-/// Of one attempt.
+/// The result of one attempt.
 struct Attempt {
   long allocations = 0;
   bool fine = false;
   bool by_asio = false;
 };
 
-/// A job of which one rank lacks memory there; checks what all of them get.
+/// Runs a job in which one rank runs out of memory there, and checks every rank's result.
 Attempt attempt(const std::string& transport, Lack lack, long number) {
   const Directory directory;
   const auto said = directory.file("said");
@@ -268,16 +269,16 @@ Attempt attempt(const std::string& transport, Lack lack, long number) {
     const auto text =
         where + "rank 1: " + line + "\n    rank " + std::to_string(rank) + ": " + error;
     check(took[static_cast<std::size_t>(rank)] < kSoon, text + "\n    comes too late");
-    // Who comes when the first two have given up finds nobody.
+    // A rank that comes after the first two have given up finds nobody.
     const bool named = names_victim(error) || error.find("no rank 0 at") != error.npos;
-    // In the last call the others may be done when this one fails, and the other way round.
+    // In the last call one side may have finished when the other fails.
     const bool either = lack != Lack::own;
     check((named && (either || !fine)) || (error.empty() && (either || fine)), text);
   }
   return {std::atol(line.c_str()), fine, by_asio};
 }
 
-/// Most attempts wait for a limit: some at once. `next` gives numbers, until it gives none.
+/// Most attempts wait for a time limit, so several run at once. `next` yields their numbers.
 void attempt_all(const std::string& transport, Lack lack,
                  const std::function<std::optional<long>()>& next,
                  const std::function<void(long, const Attempt&)>& made) {

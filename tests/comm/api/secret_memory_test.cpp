@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls with buffers that other ranks cannot read where they lie, though they read other ones so.
+// Calls with buffers that other ranks cannot read in place, although they can read ordinary ones.
 #include "support/secret_memory.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 using Elements = std::span<std::int32_t>;
 
-/// What rank `from` sends as element `index` of block `block`.
+/// Element `index` of block `block` that rank `from` sends.
 std::int32_t element(int from, std::size_t block, std::size_t index) {
   return from * 10'000'000 + static_cast<std::int32_t>(block * 1'000'000 + index);
 }
@@ -30,7 +30,7 @@ void expect_block(Elements block, int from, std::size_t number, const char* call
   expect(is_right, std::string(call) + ": wrong data");
 }
 
-/// Of memory that is secret on the ranks that `is_secret` says, every call once.
+/// Makes every call once, in memory that is secret on the ranks that `is_secret` selects.
 void call_all(Communicator& ranks, std::size_t count, Elements in, Elements out) {
   const auto size = static_cast<std::size_t>(ranks.size());
   const int me = ranks.rank(), next = (me + 1) % ranks.size(),
@@ -79,7 +79,7 @@ TEST_CASE("secret memory: what other ranks cannot read arrives all the same", "[
     expect(!in.bytes().empty(), "no secret memory (is ulimit -l too low?)");
     std::vector<std::int32_t> ordinary(bytes / sizeof(std::int32_t)), out(ordinary.size());
     const Elements secret(reinterpret_cast<std::int32_t*>(in.bytes().data()), ordinary.size());
-    // Twice: first while the others read it where it lies, then when they know better.
+    // The first time the others try to read it in place; by the second they know that they cannot.
     for (int time = 0; time < 2; time++)
       call_all(ranks, count, is_secret ? secret : Elements(ordinary), out);
   });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of many on one host, in several communicators: what their links' slots take of memory
-// stays within CCOLL_SLOT_MEMORY, whichever way the rest has to go. Run by cc-run.
+// One of many ranks on a host, in several communicators: the memory of their links' slots stays
+// within CCOLL_SLOT_MEMORY, and other links take another transport. Run by cc-run.
 #include <fmt/format.h>
 
 #include <fstream>
@@ -15,7 +15,7 @@ using testing::expect;
 
 namespace {
 
-/// Of the links that this process has a part in, its share of what is really there.
+/// This process's share of the resident memory of its links.
 std::uint64_t resident_bytes() {
   std::ifstream smaps("/proc/self/smaps");
   std::uint64_t kib = 0;
@@ -56,7 +56,7 @@ void run() {
   const auto limit = CommunicatorOptions::from_environment().shm.slot_bytes;
   std::vector<std::uint64_t> resident = {resident_bytes()};
   world.all_reduce(resident);
-  // Beside its slots each link has a page that announces slices.
+  // Each link has a page for announcing slices in addition to its slots.
   const auto ranks = static_cast<std::uint64_t>(world.size());
   const auto links = limit / (512 << 10);
   const auto most = ranks * (limit + links * 4096);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Start-up that another thread ends, wherever it is.
+// Start-up that another thread stops, at any point.
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// 1 s is promised; a machine that is busy takes longer.
+/// 1 s is promised; a busy machine may take longer.
 constexpr auto kSoon = 10s;
 
 CommunicatorOptions stopped_by(const std::stop_source& source) {
@@ -33,7 +33,7 @@ CommunicatorOptions stopped_by(const std::stop_source& source) {
   return options;
 }
 
-/// The error of `create` once a stop is requested, a moment after it has begun.
+/// The error of `create` when a stop is requested shortly after it has begun.
 std::string ended(const std::function<void(const CommunicatorOptions&)>& create) {
   std::stop_source source;
   auto ended = std::async(std::launch::async,
@@ -61,7 +61,7 @@ std::size_t descriptors() {
   return count;
 }
 
-/// Accepts connections, as the kernel does, and never says anything.
+/// Accepts connections, as the kernel does, but never sends anything.
 class Mute {
  public:
   Mute() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Start-up: ids that are handed round, stores that were opened, settings.
+// Start-up: ids that are handed round, stores opened by the caller, settings.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,7 +52,7 @@ TEST_CASE("start-up: ranks that were handed an id meet, several ids at once", "[
 
 TEST_CASE("start-up: time limits may be as long as can be", "[comm]") {
   constexpr auto kLongest = std::chrono::milliseconds::max();
-  // Of the second the nanoseconds do not fit, nor those of the third with the time since boot.
+  // The second limit overflows in nanoseconds, and the third once the time since boot is added.
   for (const auto limit : {kLongest, 9'300'000'000'000ms, 9'223'372'036'854ms}) {
     CAPTURE(limit.count());
     auto options = impatient();
@@ -72,7 +72,7 @@ TEST_CASE("start-up: time limits may be as long as can be", "[comm]") {
 }
 
 TEST_CASE("start-up: an id works in other processes", "[.fork]") {
-  // The children come first: making an id starts a thread, which a child would not have.
+  // The children come first: making an id starts a thread, which a child would lack.
   int hand_round[2];
   REQUIRE(pipe(hand_round) == 0);
   std::vector<pid_t> children;
@@ -80,7 +80,7 @@ TEST_CASE("start-up: an id works in other processes", "[.fork]") {
     const pid_t child = fork();
     REQUIRE(child >= 0);
     if (child == 0) {
-      // Nothing of the parent's test goes on here.
+      // The child must not continue the parent's test.
       UniqueId id;
       if (read(hand_round[0], id.bytes.data(), id.bytes.size()) != ssize_t(id.bytes.size()))
         _exit(2);
@@ -211,7 +211,7 @@ TEST_CASE("start-up: what cannot begin is refused at once, and says what was giv
   const auto start = std::chrono::steady_clock::now();
   CHECK(message_of([&] { Communicator::create_all(id, twice, 3, impatient()); }) ==
         "invalid_argument: create_all: rank 2 is given twice");
-  CHECK(std::chrono::steady_clock::now() - start < 5s);  // and not after the limit
+  CHECK(std::chrono::steady_clock::now() - start < 5s);  // not only after the limit
   for (const auto limit : {0ms, -5ms}) {
     CommunicatorOptions options;
     options.start_timeout = limit;
@@ -294,7 +294,7 @@ TEST_CASE("start-up: what variables may be is what there is", "[comm]") {
   CHECK(values_of("CCOLL_HEARTBEAT").longest == kMaxHeartbeat);
   CHECK(values_of("CCOLL_EAGER_LIMIT").most == kMaxEagerBytes);
   CHECK(values_of("CCOLL_LANES").most == kMaxLanes);
-  // What may be said is what a communicator takes.
+  // Every listed value is one that a communicator accepts.
   for (const char* name : {"CCOLL_TRANSPORT", "CCOLL_ALGO", "CCOLL_DEVICE_WAY"}) {
     for (const auto word : values_of(name).words) {
       ::setenv(name, std::string(word).c_str(), 1);

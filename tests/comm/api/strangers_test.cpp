@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strangers beside a running job: a counter moves, and nothing else.
+// Strangers that connect to a running job change nothing but a counter.
 #include <asio/local/stream_protocol.hpp>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -26,7 +26,7 @@ namespace {
 
 constexpr int kSize = 3;
 constexpr const char* kToken = "the token of this job alone";
-/// Calls that have to be over, and right, while strangers do one thing.
+/// The calls that must complete correctly while strangers do one thing.
 constexpr std::uint64_t kRoundsBeside = 50;
 
 std::size_t open_descriptors() {
@@ -39,7 +39,7 @@ bool eventually(const std::function<bool()>& condition) {
   return condition();
 }
 
-/// Ranks that reduce and check what they get, again and again, until they are told to end.
+/// Ranks that reduce and check the result until told to stop.
 class Job {
  public:
   explicit Job(const char* transport) {
@@ -66,12 +66,12 @@ class Job {
   tcp::endpoint endpoint(std::size_t rank) const {
     return {asio::ip::address_v4::loopback(), addresses_[rank].port};
   }
-  /// Whether so many calls more come to their end.
+  /// Whether this many more calls complete.
   bool goes_on() {
     const auto from = rounds_.load();
     return eventually([&] { return rounds_ >= from + kRoundsBeside; });
   }
-  /// What each rank has met.
+  /// The errors that each rank has met.
   std::vector<std::string> end() {
     ending_ = true;
     return ranks_.get();
@@ -97,7 +97,7 @@ class Job {
   std::future<std::vector<std::string>> ranks_;
 };
 
-/// As many as fit beside what the listeners let wait, which is a quarter of all.
+/// Half of the descriptors: listeners let waiting connections take only a quarter of all.
 std::size_t half_open_connections() {
   const auto descriptors = raise_descriptor_limit();
   return std::min<std::size_t>(by_effort(1000, 10000, 10000), descriptors / 2);
@@ -137,7 +137,7 @@ TEST_CASE("strangers: scans, garbage and hellos that come again leave a job as i
     CHECK(job.goes_on());
     const auto all = before.refused + 2 * kSize * kEach + 10;
     CHECK(eventually([&] { return ccoll::strangers().refused >= all; }));
-    // Each counts once; a stray connection of another program may have come, too.
+    // Each counts once; another program's stray connection may have come, too.
     CHECK(ccoll::strangers().refused < all + kEach);
     CHECK(job.end() == std::vector<std::string>(kSize));
   }
@@ -155,11 +155,11 @@ TEST_CASE("strangers: thousands that say nothing, or little at a time, hold up n
     for (std::size_t i = 0; i < many; i++) {
       silent.emplace_back(job.endpoint(i % kSize));
       REQUIRE(silent.back().connected());
-      // Slow ones, one byte of a true hello.
+      // Some are slow: they send one byte of a valid hello.
       if (i % 10 == 0) silent.back().say("c");
     }
     CHECK(job.goes_on());
-    // A newcomer is served all the same.
+    // A valid newcomer is still served.
     for (std::size_t rank = 0; rank < kSize; rank++)
       CHECK(greet(job.endpoint(rank), kToken).has_value());
     CHECK(open_descriptors() <= descriptors + many + kSize * net::PendingHandshakes::limit() + 64);
@@ -176,7 +176,7 @@ TEST_CASE("strangers: those at the door of shared memory hold up nobody", "[comm
   Job job("shm");
   REQUIRE(job.goes_on());
   const auto before = ccoll::strangers();
-  // Of which a tenth is soon refused.
+  // A tenth of these are soon refused.
   const std::size_t many = net::PendingHandshakes::limit() * 3 / 2;
   {
     asio::io_context context;

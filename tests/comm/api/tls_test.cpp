@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs whose store and control connections have TLS, and ranks that do not agree on it.
+// Jobs whose store and control connections use TLS, and ranks that disagree about it.
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <catch2/catch.hpp>
@@ -37,7 +37,7 @@ void sum_up(Communicator& world) {
   for (const auto value : values) expect(value == kSize * (kSize - 1) / 2, "a wrong sum");
 }
 
-/// Why a stranger that knows the token, but has no TLS, does not get to that rank's `purpose`.
+/// The reason why a stranger with the token but without TLS is refused that rank's `purpose`.
 std::string refusal(const PeerAddress& rank, net::Purpose purpose) {
   const auto service = net::Service::shared();
   const auto outcome = std::make_shared<std::promise<std::string>>();
@@ -73,7 +73,7 @@ TEST_CASE("tls: a job works with a key from its token and with certificates", "[
         auto half = world.split(rank % 2, 0);
         half->barrier();
         if (rank > 0) return;
-        // The data goes without TLS, control does not.
+        // Only control connections use TLS, data links do not.
         const auto row = control::decode_key(store->get(control::key_of(0)));
         expect(refusal(row->address, net::Purpose::link) == "none", "a link is refused");
         const auto why = refusal(row->address, net::Purpose::control);
@@ -103,7 +103,7 @@ TEST_CASE("tls: an id's ranks meet with it", "[comm][tls]") {
 
 TEST_CASE("tls: where one rank has it not, all hear of it, and nobody waits beyond the limit",
           "[comm][tls]") {
-  // They meet at a store of the process, so that the difference shows between control paths.
+  // They meet at an in-process store, so that only the control paths differ.
   const auto store = make_inproc_store();
   const auto start = std::chrono::steady_clock::now();
   const auto errors = run_threads(3, [&](int rank) {

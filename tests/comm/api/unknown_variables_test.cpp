@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An unknown variable is warned of once per process, by the rank that is to: in a process of its
-// own, because the warning comes but once. No Catch2, which may write to standard error.
+// An unknown variable causes one warning per process, by one of its ranks. It has a process of its
+// own because of that; no Catch2, which may write to standard error.
 #include <unistd.h>
 
 #include <cstdlib>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// abort() and close() while a thread sits where nobody can reach it: in a system call, or in the
-// caller's own function. This program's calls of the C library stop at a gate, when told.
+// Tests abort() and close() while a thread is unreachable, in a system call or in the caller's own
+// function. This program's C library calls stop at a gate when told to.
 #include <fmt/format.h>
 #include <signal.h>
 #include <spawn.h>
@@ -24,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-/// Who comes to it waits until it is opened.
+/// A thread that passes waits until the gate is opened.
 class Gate {
  public:
   /// The next pass() of a thread that may be held stops here.
@@ -41,7 +41,7 @@ class Gate {
     inside_ = true;
     shut_.wait(true);
   }
-  /// Until a thread stands here; false after 20 s.
+  /// Waits until a thread is held here; false after 20 s.
   bool holds_one() const {
     const auto end = Clock::now() + 20s;
     while (!inside_ && Clock::now() < end) std::this_thread::sleep_for(1ms);
@@ -58,7 +58,7 @@ Gate of_system_calls, of_functions;
 
 }  // namespace
 
-// What a thread in a call of a communicator makes of these: links' data, and bells.
+// The calls that a thread in a communicator's call makes, for links' data and doorbells.
 extern "C" ssize_t sendmsg(int socket, const msghdr* message, int flags) {
   of_system_calls.pass();
   return syscall(SYS_sendmsg, socket, message, flags);
@@ -94,13 +94,13 @@ void add(const void* in, void* inout, std::size_t count, DataType) {
   for (std::size_t i = 0; i < count; i++) to[i] += from[i];
 }
 
-/// What a rank's thread is told, and when.
+/// The error that a rank's thread gets, and when.
 struct Told {
   std::string error;
   Clock::time_point at;
 };
 
-/// Calls in a thread, again and again, until one fails.
+/// Makes calls on a thread until one fails.
 std::future<Told> calls_of(Communicator& rank, bool may_be_held) {
   return std::async(std::launch::async, [&rank, may_be_held] {
     const auto sum = Reduction::custom(add, {.name = "add"});
@@ -109,7 +109,7 @@ std::future<Told> calls_of(Communicator& rank, bool may_be_held) {
     auto error = message_of([&] {
       for (;;) {
         rank.all_reduce(data, sum);
-        // A rank that sleeps is one that has to be woken, by a system call.
+        // A rank that sleeps must be woken, which takes a system call.
         if (!may_be_held) std::this_thread::sleep_for(1ms);
       }
     });
@@ -117,7 +117,7 @@ std::future<Told> calls_of(Communicator& rank, bool may_be_held) {
   });
 }
 
-/// Ranks in calls, of which the first's thread is held.
+/// Ranks in calls; the first rank's thread is held.
 struct Held {
   Held(Gate& where, std::string_view transport, int size)
       : gate(where), ranks(Communicator::create_all(size, options_for(transport))) {
@@ -127,7 +127,7 @@ struct Held {
     holds = gate.holds_one();
   }
   ~Held() { gate.open(); }
-  /// Whether the one that is held reads what the others have lent: they have to wait for it.
+  /// Whether the held rank reads memory that the others lend, so that they have to wait for it.
   bool is_read() const { return &gate == &of_functions && ranks[0].transport_to(1) == "inproc"; }
   Gate& gate;
   std::vector<Communicator> ranks;
@@ -135,15 +135,15 @@ struct Held {
   bool holds = false;
 };
 
-/// Two ranks in an all_reduce that nobody waits for, of which the service thread is held in the
-/// caller's reduction until it is let go.
+/// Two ranks in an all_reduce without a waiting caller. The service thread is held in the caller's
+/// reduction until released.
 struct HeldInBackground {
   explicit HeldInBackground(std::string_view transport)
       : ranks(Communicator::create_all(2, options_for(transport))) {
     const auto sum = Reduction::custom(
         [this, main_thread = std::this_thread::get_id()](const void*, void*, std::size_t,
                                                          DataType) {
-          // Who begins a call makes some progress on it, too.
+          // The thread that begins a call makes some progress on it, too.
           if (std::this_thread::get_id() == main_thread || runs.exchange(true)) return;
           ends.wait();
         },
@@ -159,7 +159,7 @@ struct HeldInBackground {
     if (!ends.try_wait()) ends.count_down();
   }
 
-  /// More than one turn of the service thread passes on.
+  /// The data takes more than one turn of the service thread.
   static constexpr std::size_t kCount = 4 << 20;
   std::atomic<bool> runs = false;
   std::latch ends{1};
@@ -198,7 +198,7 @@ TEST_CASE("abort: returns, and ends the other ranks' calls, while a thread of th
       const auto told = held.told[0].get();
       CHECK_THAT(told.error, Contains("rank 0 aborted: the input has ended"));
       CHECK(told.at - opened < kSoon);
-      // All are still there.
+      // All ranks still live.
       const auto errors = run_threads(3, [&](int rank) {
         auto next = held.ranks[static_cast<std::size_t>(rank)].shrink();
         testing::expect(next.size() == 3, fmt::format("{} are left", next.size()));
@@ -285,7 +285,7 @@ TEST_CASE("abort: in no call, again, and of what is broken, breaks it with the f
   other.abort("third");
   CHECK_THAT(message_of([&] { part.barrier(); }), Contains("rank 0 aborted: first"));
   CHECK_THAT(message_of([&] { other.barrier(); }), Contains("aborted: "));
-  // What they were made of is as good as before.
+  // Their parent communicators are still usable.
   const auto errors = run_threads(2, [&](int rank) { ranks[std::size_t(rank)].barrier(); });
   for (const auto& error : errors) CHECK(error == "");
   part.close();
@@ -308,7 +308,7 @@ TEST_CASE("abort: ends the wait for a subgroup's other ranks", "[comm]") {
 }
 
 TEST_CASE("abort, close: wait for no thread that starts another communicator", "[comm]") {
-  // A store's server that takes connections and never says a word.
+  // A store server that accepts connections but never answers.
   const int server = ::socket(AF_INET, SOCK_STREAM, 0);
   REQUIRE(::listen(server, 8) == 0);
   sockaddr_in address{};
@@ -328,7 +328,7 @@ TEST_CASE("abort, close: wait for no thread that starts another communicator", "
   for (auto& rank : ranks) {
     std::string told;
     CHECK(time_of([&] { told = message_of([&] { rank.close(); }); }) < kSoon);
-    // Who has not been in a call since learns it now; but not of itself.
+    // A rank that has not been in a call since learns of it here, but the aborting rank does not.
     CHECK(told == (&rank == ranks.data() ? "no error" : "aborted: rank 0 aborted"));
   }
   CHECK(starting.wait_for(0s) == std::future_status::timeout);
@@ -337,7 +337,7 @@ TEST_CASE("abort, close: wait for no thread that starts another communicator", "
 }
 
 TEST_CASE("abort, close: wait for no link that is being opened", "[comm]") {
-  // Rank 1, a process of its own, stops before rank 0 calls at its listener.
+  // Rank 1 is a separate process that stops before rank 0 connects to its listener.
   const bool aborts = GENERATE(true, false);
   for (const auto* const transport : {"tcp", "shm"}) {
     CAPTURE(transport, aborts);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checksums on live links: this program's sendmsg flips a bit of what a TCP link sends, when told.
+// Checksums on live links: this program's sendmsg flips a bit of a TCP link's data when told to.
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,10 +16,10 @@
 
 namespace {
 
-/// Slices leave by calls with this flag; nothing else does.
+/// Only links send with this flag.
 constexpr int kOfLinks = MSG_DONTWAIT;
 
-/// -1: nothing is to be flipped; else the number of the bit, mod those of the next call.
+/// -1: flip nothing; else the bit's number, modulo the bits of the next call.
 std::atomic<long> next_flip{-1};
 
 }  // namespace
@@ -39,7 +39,7 @@ extern "C" ssize_t sendmsg(int socket, const msghdr* message, int flags) {
   changed.msg_iov = &all;
   changed.msg_iovlen = 1;
   const auto sent = syscall(SYS_sendmsg, socket, &changed, flags);
-  // Where the socket had no room for it the bit has not left: another one will.
+  // The bit has not left if the socket had no room for it; flip another one.
   if (sent <= static_cast<long>(at / 8)) next_flip = bit;
   return sent;
 }
@@ -56,7 +56,7 @@ CommunicatorOptions checked() {
   return options;
 }
 
-/// That it names the link from one rank to another, the slice and both checksums.
+/// Checks that the error names the link with both ranks, the slice and both checksums.
 void expect_names_link(const std::string& error) {
   for (const auto* part : {"corrupt: ", "what came by the TCP link from rank ",
                            " of the job (127.0.0.1, pid ", " to rank ", ", lane ",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An error tells the rank to look at as a number, in the numbers of the caller's communicator.
+// An error names the culprit rank in the numbering of the caller's communicator.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <latch>
@@ -14,7 +14,7 @@ using testing::run_ranks;
 
 namespace {
 
-/// The kind and culprit of what `call` throws: "timed_out 2".
+/// The kind and culprit of the error that `call` throws: "timed_out 2".
 template <typename Call>
 std::string told(Call&& call) {
   try {
@@ -84,7 +84,7 @@ TEST_CASE("culprit: a message that does not fit tells its sender", "[comm]") {
 TEST_CASE("culprit: the rank has the number of the communicator, not of the job", "[comm]") {
   std::latch waited(2);
   const auto errors = run_ranks(4, {.timeout = 10s}, [&](Communicator& communicator) {
-    // Ranks 3, 2, 1 are 0, 1, 2 of it.
+    // Ranks 3, 2, 1 of the parent are 0, 1, 2 of the part.
     const int rank = communicator.rank();
     auto part = communicator.split(rank == 0 ? kNoColor : 1, -rank);
     if (!part) return;

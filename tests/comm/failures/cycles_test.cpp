@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that wait for each other in a cycle, each in a communicator of its own with the next.
+// Ranks that wait for each other in a cycle, each in a communicator that it shares with the next.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,11 +17,11 @@ using testing::run_ranks;
 
 namespace {
 
-/// What each of `size` ranks is told, an even number; all wait for the next one.
+/// The errors of `size` ranks (an even number), each of which waits for the next.
 std::vector<std::string> go_in_a_cycle(int size, const std::string& name) {
   CommunicatorOptions options;
   options.transport = "inproc";
-  // Who begins half a second before another times out before that one has told for whom it waits.
+  // A rank that begins 0.5 s before another times out before that one reports whom it waits for.
   std::latch ready(size), told(size);
   return run_ranks(size, options, [&](Communicator& world) {
     const int rank = world.rank();
@@ -30,7 +30,7 @@ std::vector<std::string> go_in_a_cycle(int size, const std::string& name) {
     auto odd = world.split((rank + 1) % size / 2, 0, pair);
     ready.arrive_and_wait();
     const auto error = message_of([&] { (rank % 2 == 0 ? even : odd)->barrier(); });
-    // Leaving before the others have been told would be another error.
+    // A rank that left before the others have their errors would cause another error.
     told.arrive_and_wait();
     throw std::runtime_error(error);
   });

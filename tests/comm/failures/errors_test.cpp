@@ -108,7 +108,7 @@ TEST_CASE("errors: bad arguments are refused before anything is sent", "[comm]")
     });
     expect(unknown.starts_with("invalid_argument: all_reduce: no algorithm 'rign'; there are ring"),
            unknown);
-    // Nothing was sent and nothing is broken.
+    // Nothing was sent, so the communicator is intact.
     communicator.all_reduce(std::span(data));
   });
   for (const auto& error : errors) CHECK(error == "");
@@ -144,7 +144,7 @@ TEST_CASE("errors: ranks that make different calls learn both sides, none hangs"
 }
 
 TEST_CASE("errors: calls that share no link are found different too", "[comm]") {
-  // Rank 0 waits for rank 1 in a broadcast, rank 1 for rank 0: neither sends anything.
+  // Rank 0 waits for rank 1 in a broadcast and rank 1 for rank 0: neither sends anything.
   for (const auto& kind : testing::usable_transports()) {
     const auto start = std::chrono::steady_clock::now();
     const auto errors = run_ranks(2, options_for(kind.name), [&](Communicator& communicator) {
@@ -161,8 +161,8 @@ TEST_CASE("errors: calls that share no link are found different too", "[comm]") 
 }
 
 TEST_CASE("errors: ranks that make different calls learn both labels", "[comm]") {
-  // How it is found: by a slice, or by what ranks say that wait; from the first call on that
-  // differs, or from one of which nobody has heard yet.
+  // How the mismatch is found: by a slice or by waiting ranks' reports; from the first different
+  // call on, or from one that no rank has heard of yet.
   enum class Found { by_slice, by_size, by_waiting, at_close };
   const auto found = GENERATE(Found::by_slice, Found::by_size, Found::by_waiting, Found::at_close);
   for (const auto& kind : testing::usable_transports()) {
@@ -217,7 +217,7 @@ TEST_CASE("errors: one rank's deadline ends the call on all ranks and names whom
           "[comm]") {
   for (const auto& kind : testing::usable_transports()) {
     const auto start = std::chrono::steady_clock::now();
-    // Rank 2 stays until both have been told: leaving would be another error.
+    // Rank 2 stays until both have their errors: leaving would cause another one.
     std::latch told(2);
     const auto errors = run_ranks(3, options_for(kind.name), [&](Communicator& communicator) {
       std::vector<float> data(12, 1);
@@ -226,11 +226,11 @@ TEST_CASE("errors: one rank's deadline ends the call on all ranks and names whom
       const auto limit = communicator.rank() == 0 ? 300ms : 60'000ms;
       const auto began = std::chrono::steady_clock::now();
       try {
-        // In one_shot everyone waits for everyone.
+        // In one_shot every rank waits for every other.
         communicator.all_reduce(std::span(data), ReduceOp::sum,
                                 {.timeout = limit, .algorithm = "one_shot"});
       } catch (const Error&) {
-        // 2 s, and what a busy machine adds.
+        // 2 s, plus time for a busy machine.
         expect(std::chrono::steady_clock::now() - began < 6s, "told too late");
         throw;
       }
@@ -248,7 +248,7 @@ TEST_CASE("errors: one rank's deadline ends the call on all ranks and names whom
 TEST_CASE(
     "errors: a deadline's names the algorithm, since when nothing moves, and who has not come",
     "[comm]") {
-  // In this order rank 0 needs rank 1, then rank 2; rank 3 the two the other way round.
+  // In this order rank 0 needs rank 1, then rank 2; rank 3 needs them the other way round.
   constexpr auto kLimit = 2500ms, kLate = 250ms;
   for (const auto& kind : testing::usable_transports()) {
     CAPTURE(kind.name);
@@ -256,7 +256,7 @@ TEST_CASE(
     const auto errors = run_ranks(4, options_for(kind.name), [&](Communicator& communicator) {
       std::vector<float> data(12, 1);
       const int rank = communicator.rank();
-      // Whatever happens: nobody is to wait for ever for one that has failed.
+      // No rank may wait for ever for one that has failed.
       std::optional<CountDown> begins, leaves;
       if (rank == 0) begins.emplace(begun);
       if (rank == 0 || rank == 3) leaves.emplace(told);
@@ -270,7 +270,7 @@ TEST_CASE(
       if (rank == 1) {
         begun.wait();
         std::this_thread::sleep_for(kLate);
-        // What it sends lets rank 0 take its first step.
+        // Its data lets rank 0 take its first step.
         auto work = reduce(60'000ms);
         static_cast<void>(message_of([&] { work.wait(); }));
         return told.wait();
@@ -293,7 +293,7 @@ TEST_CASE(
       };
       CHECK(number(1) >= kLimit);
       CHECK(std::stoi(found[2]) > 2);
-      // Since it last moved, which was once rank 1 had come.
+      // Rank 0 last moved when rank 1 came, and its time counts from there.
       CHECK(number(3) <= number(1) - kLate);
     }
   }
@@ -324,7 +324,7 @@ TEST_CASE(
                                 not_come + "$");
   for (const auto& kind : testing::usable_transports()) {
     CAPTURE(kind.name);
-    // On a busy machine a rank may look, or another one answer, only when the time is over.
+    // On a busy machine a rank may look, or another one answer, only after the time limit.
     bool answered = false;
     for (int times = 0; times < 5 && !answered; times++) {
       const auto errors = errors_over(kind.name);
@@ -406,11 +406,11 @@ TEST_CASE("errors: the longest of limits is no limit that has passed", "[comm]")
 }
 
 TEST_CASE("errors: a rank that gives up in the middle of a step frees everyone", "[comm]") {
-  // Rank 3 takes back what it lent while rank 2, which reads from ranks 1 and 3, has yet to come.
-  // Of fewer elements it would send a copy.
+  // Rank 3 takes back what it lent before rank 2, which reads from ranks 1 and 3, has come. With
+  // fewer elements it would send a copy.
   for (const auto& kind : testing::usable_transports()) {
     const auto start = std::chrono::steady_clock::now();
-    // They outlive the communicators, as buffers of calls that nobody waited for must.
+    // Buffers of calls without a waiting caller must outlive the communicators.
     std::vector<std::vector<float>> inputs(4, std::vector<float>(2000, 1)), outputs = inputs;
     const auto errors = run_ranks(4, options_for(kind.name), [&](Communicator& communicator) {
       const auto rank = static_cast<std::size_t>(communicator.rank());
@@ -428,7 +428,7 @@ TEST_CASE("errors: a rank that gives up in the middle of a step frees everyone",
     });
     CAPTURE(kind.name, errors);
     CHECK(std::chrono::steady_clock::now() - start < 10s);
-    // What rank 3 sent by TCP before it left is delivered; what it lent in memory it took back.
+    // Data that rank 3 sent by TCP before it left is delivered; memory that it lent is taken back.
     if (kind.name == "inproc") CHECK_THAT(errors[2], Contains("rank 3"));
   }
 }
@@ -469,11 +469,11 @@ TEST_CASE("errors: a rank whose part was over before a mismatch showed learns it
     std::latch sent(2);
     const auto start = std::chrono::steady_clock::now();
     const auto errors = run_ranks(2, options_for(kind.name), [&](Communicator& communicator) {
-      // Each is the root: it has sent, and waits for nobody.
+      // Each rank is the root: it has sent and waits for nobody.
       std::vector<float> data(12, 1);
       Work work;
       {
-        // Also where beginning already finds it.
+        // The call itself may already fail.
         const CountDown begun{sent};
         work = communicator.broadcast_async(data, communicator.rank());
       }
@@ -481,7 +481,7 @@ TEST_CASE("errors: a rank whose part was over before a mismatch showed learns it
       work.wait();
       communicator.close();
     });
-    // One that has left before the other makes its call cannot know.
+    // A rank that left before the other made its call cannot know.
     CHECK((together ? !errors[0].empty() && !errors[1].empty() : errors[0] + errors[1] != ""));
     for (const auto& error : errors) {
       if (error.empty()) continue;
@@ -520,7 +520,7 @@ TEST_CASE("errors: where ranks differ in an earlier call, both sides are of that
   for (const auto& kind : testing::usable_transports()) {
     CAPTURE(kind.name);
     const auto errors = run_ranks(2, options_for(kind.name), [&](Communicator& communicator) {
-      // Each is the root: it has sent, and goes on.
+      // Each rank is the root: it has sent and continues.
       std::vector<float> data(4);
       communicator.broadcast(std::span(data), communicator.rank());
       communicator.barrier();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Jobs whose process has no descriptors left at some place, no memory, no room for files, or is
-// interrupted by signals all the time: what cannot be done is an error, soon, on all ranks; nothing
-// stays behind; and once there is room again, everything works. exhaustion_test WHAT: a process
-// each, for limits and signals are the process's. No Catch2: it handles signals of its own.
+// Jobs whose process runs out of descriptors, memory or room for files, or that signals interrupt
+// all the time. A failed operation soon gives an error on all ranks, and nothing leaks; when the
+// shortage ends, everything works again. exhaustion_test WHAT: each case has its own process, since
+// limits and signals are per process. No Catch2: it handles signals of its own.
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -36,7 +36,7 @@ CommunicatorOptions impatient(const char* transport) {
   return testing::options_for(transport, 5s, 1s);
 }
 
-/// A job from its store to its end, with calls that open links of every kind; what each rank threw.
+/// A whole job, with calls that open links of every kind; returns what each rank threw.
 std::vector<std::string> job(const char* transport) {
   const auto server = serve_tcp_store();
   return run_threads(kSize, [&](int rank) {
@@ -66,7 +66,7 @@ bool fine(const std::vector<std::string>& errors) {
   return std::ranges::all_of(errors, [](const std::string& error) { return error.empty(); });
 }
 
-/// What `attempt` gives, an exception of the caller's thread as that of one rank.
+/// The result of `attempt`; an exception on the caller's thread counts as one rank's.
 template <typename Attempt>
 std::vector<std::string> outcome_of(Attempt attempt) {
   try {
@@ -83,8 +83,8 @@ rlim_t next_descriptor() {
   return static_cast<rlim_t>(next);
 }
 
-/// So many descriptors are left for a job, from none to as many as it takes. Whoever gets none says
-/// so, or is missed by the others; nobody waits beyond the limits.
+/// Leaves a job each number of descriptors from none to enough. A rank that gets none says so or is
+/// reported by the others; nobody waits beyond the limits.
 void descriptors(const char* transport) {
   check(fine(job(transport)), "a job before");
   rlimit all{};
@@ -110,7 +110,7 @@ void descriptors(const char* transport) {
 
 std::atomic<std::uint64_t> signals{0};
 
-/// A timer's signal a thousand times a second, whose handler interrupts system calls.
+/// A timer's signals, 1,000 per second, interrupt system calls.
 void interruptions(const char* transport) {
   struct sigaction action {};
   action.sa_handler = [](int) { signals.fetch_add(1, std::memory_order_relaxed); };
@@ -127,7 +127,7 @@ void interruptions(const char* transport) {
   check(signals > 500, "there were only " + std::to_string(signals) + " signals");
 }
 
-/// No file may grow: traces and dumps are given up with a warning, and calls go on.
+/// No file may grow: traces and dumps are abandoned with a warning, and calls continue.
 void files(const char* transport) {
   const Directory directory;
   ::setenv("CCOLL_TRACE", directory.path().c_str(), 1);
@@ -136,7 +136,7 @@ void files(const char* transport) {
   ::getrlimit(RLIMIT_FSIZE, &limit);
   const rlimit all = limit;
   for (const rlim_t bytes : {0, 1, 100, 5000}) {
-    // The process's own signal would end it, where it were not held back.
+    // The process's SIGXFSZ would kill it unless it is blocked.
     limit.rlim_cur = bytes;
     ::setrlimit(RLIMIT_FSIZE, &limit);
     const auto good = outcome_of([&] { return job(transport); });
@@ -151,7 +151,7 @@ void files(const char* transport) {
     });
     ::setrlimit(RLIMIT_FSIZE, &all);
     const auto what = std::string(transport) + ", files of " + std::to_string(bytes) + " bytes:";
-    // Without shared memory there is no job that asks for it by name, and it says so.
+    // A job that asks for shared memory by name fails without it, and says so.
     const auto none = [](const std::string& error) {
       return error.find("shared memory: ftruncate: File too large") != error.npos;
     };

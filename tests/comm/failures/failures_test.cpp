@@ -15,8 +15,8 @@ using testing::run_threads;
 
 namespace {
 
-/// Runs body on ranks 2, 3 and 4 of a job of five, which are 0, 1 and 2 of the part that it is
-/// given; the others stay until all are done. Returns what each threw, by rank of the job.
+/// Runs body on ranks 2, 3 and 4 of a job of five, which are ranks 0 to 2 of the part it gets. The
+/// others stay until all are done. Returns what each rank of the job threw.
 std::vector<std::string> run_part(const std::function<void(Implementation&)>& body) {
   const auto store = make_inproc_store();
   std::vector<std::shared_ptr<Member>> members(5);
@@ -31,7 +31,7 @@ std::vector<std::string> run_part(const std::function<void(Implementation&)>& bo
   return run_threads(5, [&](int rank) {
     if (rank < 2) return;
     const auto& member = members[static_cast<std::size_t>(rank)];
-    // Transports remember which communicators have ended: no two have one number.
+    // Transports remember ended communicators, so each needs its own number.
     const auto part =
         value_or_throw(Implementation::make(member, member->control().job() + 1, options,
                                             Group({2, 3, 4}, static_cast<std::uint32_t>(rank))));
@@ -73,7 +73,7 @@ TEST_CASE("failures: of news with a culprit, a part drops only what is told to e
     part.failed(kEveryCommunicator, failure);
     const auto first = failure_of_barrier(part);
     expect(first == "no error", first);
-    // Nobody is to close, and so to end the barrier of one that has yet to come out of it.
+    // No rank may close, and so end the barrier of a rank that is still in it.
     const auto second = failure_of_barrier(part);
     expect(second == "no error", second);
     part.failed(part.job() + 1, failure);
@@ -111,7 +111,7 @@ TEST_CASE("failures: of messages, too, begin with the communicator's name and th
           message_of([&] { static_cast<void>(pair.transport_to(3)); })})
       expect(wrong.starts_with("invalid_argument: pair: "), wrong);
     world.barrier();
-    // What ends all operations is told each with its label.
+    // An error that ends all operations is reported by each with its label.
     if (pair.rank() == 0) return;
     std::vector<Work> works;
     for (const auto* label : {"first", "second"}) {

@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-/// So long nobody in these tests waits unless something is wrong.
+/// Nobody in these tests waits this long unless something is wrong.
 constexpr auto kForEver = 60'000ms;
 
 /// How long that wait took.

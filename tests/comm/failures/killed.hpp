@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What killed_test does to its ranks, which are processes: what one case is, as text on a rank's
+/// The cases of killed_test, which kills ranks that are processes: each case is text on a rank's
 /// command line.
 
 #include <cstddef>
@@ -17,13 +17,13 @@ namespace ccoll::testing {
 /// A rank is killed in the middle of a call.
 struct AtStep {
   int victim = 0;
-  int calls_before = 0;  ///< of the same kind
-  int steps = 0;         ///< that it carries out in the call; it may have fewer
+  int calls_before = 0;  ///< calls of the same kind
+  int steps = 0;         ///< steps carried out in the call, which may have fewer
   Collective call;
 };
 
-/// When a rank is killed: so long after the start of that round. A round goes on with calls until
-/// one fails, and ends with a shrink.
+/// Kills a rank this long after the start of the round. A round makes calls until one fails, and
+/// ends with a shrink.
 struct Death {
   int round = 0;
   int microseconds = 0;
@@ -50,10 +50,10 @@ struct Case {
 std::string to_words(const Case& each);
 Case from_words(const std::string& words);
 
-/// The exit status of a victim that had fewer steps; it ends without a goodbye all the same.
+/// The exit status of a victim whose call had fewer steps; it, too, ends without a goodbye.
 inline constexpr int kNotReached = 77;
 
-/// One rank's part, in a process of its own; its exit status.
+/// Runs one rank in a process of its own; returns its exit status.
 int be_rank(const Case& each, const std::string& store, int rank);
 
 }  // namespace ccoll::testing

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One rank of killed_test: dies when it is told to, or finds the loss of another out, goes on
-// without it and checks what it then gets.
+// One rank of killed_test: it dies when told to, or finds another rank's loss, continues without it
+// and checks its results.
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -24,8 +24,7 @@ using namespace std::chrono_literals;
 namespace ccoll {
 namespace {
 
-/// Whether this process is to be killed at a step; then, how many it has still to carry out, where
-/// that is known by now.
+/// Whether this process is to be killed at a step, and after how many more steps, once known.
 bool is_victim = false;
 std::atomic<int> steps_left{-1};
 
@@ -44,8 +43,8 @@ class Killer final : public StepObserver {
 
 }  // namespace
 
-// These stand in for src/comm/record/tracing.cpp, which is then not linked: instead of writing
-// traces, a rank may be killed at a step.
+// These replace src/comm/record/tracing.cpp, which is not linked: they may kill the rank at a step
+// instead of writing traces.
 std::unique_ptr<Tracing> Tracing::begin(const Whose&) {
   return is_victim ? std::unique_ptr<Tracing>(new Tracing(nullptr)) : nullptr;
 }
@@ -58,7 +57,7 @@ void Tracing::write() {}
 namespace testing {
 namespace {
 
-/// A call of every collective, in blocks of one line and of many.
+/// Makes a call of every collective, with blocks of one line and of many.
 void use(Communicator& ranks) {
   for (const auto& entry : catalogue())
     for (const std::size_t count : {std::size_t{3}, std::size_t{30'000}})
@@ -66,15 +65,15 @@ void use(Communicator& ranks) {
         Checked(ranks, {entry.kind, false, entry.algorithm, count}, ranks.size() - 1).run();
 }
 
-/// Longer than 2 s for the error, on a machine that is busy.
+/// An error is promised within 2 s; the rest is for a busy machine.
 constexpr auto kBound = 5s;
 
-/// Whatever calls at the doors of the dead has given up by then (transport/shm/visit.cpp), on a
-/// machine that is busy.
+/// Connection attempts to dead ranks have been given up by then (transport/shm/visit.cpp), even on
+/// a busy machine.
 constexpr auto kLetGo = 20s;
 
-/// That a call fails in time because one of `lost` (ranks of the job) was; the first when all have
-/// come.
+/// Checks that a call fails in time because one of `lost` (ranks of the job) died; once all have
+/// come, the first.
 template <typename Call>
 void fails_in_time(Communicator& ranks, Call call, const std::vector<int>& lost) {
   auto begun = std::chrono::steady_clock::now();
@@ -87,13 +86,13 @@ void fails_in_time(Communicator& ranks, Call call, const std::vector<int>& lost)
   bool named = false;
   for (const int rank : lost) {
     const auto name = "rank " + std::to_string(rank);
-    // As control tells it, or, where that comes too late, as the broken link does.
+    // The control connection reports the loss or, if it is too late, the broken link does.
     named |= error.find(name + " (") != error.npos || error.find(name + " closed") != error.npos;
   }
   expect(error.starts_with("peer_lost: ") && named, "the error names who was lost: " + error);
 }
 
-/// A communicator of those who are left, in time.
+/// Forms a communicator of the survivors, in time.
 void shrink(Communicator& ranks) {
   const auto begun = std::chrono::steady_clock::now();
   ranks = ranks.shrink();
@@ -101,7 +100,7 @@ void shrink(Communicator& ranks) {
   expect(took < kBound, "shrink took " + std::to_string(took.count()) + " s");
 }
 
-/// Each is one of the job's, in order.
+/// Whether its ranks are exactly these of the job, in order.
 bool has_only(const Communicator& ranks, const std::vector<int>& of_the_job) {
   std::vector<int> all;
   for (int rank = 0; rank < ranks.size(); rank++) all.push_back(ranks.job_rank(rank));
@@ -124,7 +123,7 @@ void survive(Communicator& ranks, const Case& each) {
   use(ranks);
 }
 
-/// Round after round, until only those are left who do not die.
+/// Goes through rounds until only ranks that never die are left.
 void go_through(Communicator& ranks, const Case& each, int rank) {
   std::vector<int> mortal;
   for (int other = 0; other < each.size; other++)
@@ -133,7 +132,7 @@ void go_through(Communicator& ranks, const Case& each, int rank) {
   bool is_doomed = death.has_value();
   for (int round = 0; !has_only(ranks, each.survivors()); round++) {
     const auto use_it = [&](Communicator& all) {
-      // Later where a round has ended before this rank's first call.
+      // It is later if a round has ended before this rank's first call.
       if (is_doomed && death->round <= round && std::exchange(is_doomed, false))
         std::thread([wait = death->microseconds] {
           std::this_thread::sleep_for(std::chrono::microseconds(wait));
@@ -151,7 +150,7 @@ void take_part(const Case& each, const std::string& store, int rank) {
   const bool by_host =
       each.at_step &&
       find_algorithm(each.at_step->call.kind, each.at_step->call.algorithm)->by_host;
-  // Two ranks a host, where the algorithm knows of hosts.
+  // There are two ranks per host if the algorithm knows about hosts.
   if (by_host) setenv("CCOLL_HOST_ID", std::to_string(rank / 2).c_str(), 1);
   auto options = options_for(by_host ? "" : each.transport);
   auto ranks = Communicator::create(make_file_store(store), rank, each.size, options);
@@ -164,7 +163,7 @@ void take_part(const Case& each, const std::string& store, int rank) {
 
 int be_rank(const Case& each, const std::string& store, int rank) try {
   is_victim = each.at_step && each.dies(rank);
-  // The service thread would end with the last communicator.
+  // Keeps the service thread, which would otherwise end with the last communicator.
   auto alone = Communicator::create(make_inproc_store(), 0, 1);
   open_devices();
   const auto before = held_now();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that are killed: the others report it in time, name the rank, shrink and go on with right
-// results. Each rank is a process; this one starts them, itself again each time:
+// results. Each rank is a process; this program starts itself as each of them:
 //   killed_test [--seed S] [--seconds T]  random cases, also ranks that die while others shrink
 //   killed_test --sweep [--size N] [--transport T] [--count C] [--part K/N]
 //                                         every rank at every step of every collective, or the
-//                                         K-th of N parts of that, which hold each about as much;
-//                                         with --list only says which
+//                                         K-th of N parts of about equal size; with --list it
+//                                         only lists them
 // CCOLL_TEST_FULL=1 is --sweep, after random cases.
 #include <signal.h>
 #include <spawn.h>
@@ -86,7 +86,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Where the ranks of each case meet.
+/// The directory where the ranks of each case meet.
 class Directory {
  public:
   Directory()
@@ -104,7 +104,7 @@ class Directory {
   std::atomic<int> number_{0};
 };
 
-/// `not_reached`: passed, but the victim had fewer steps, and died after its call.
+/// `not_reached`: passed, but the victim's call had fewer steps, so it died afterwards.
 enum class End { passed, failed, not_reached };
 
 pid_t start(const Case& each, const std::string& store, int rank) {
@@ -119,7 +119,7 @@ pid_t start(const Case& each, const std::string& store, int rank) {
   return child;
 }
 
-/// Waits for all; those that hang are killed. By rank, as waitpid tells it; nothing for those.
+/// Waits for all and kills those that hang. Returns waitpid's status by rank; none for the latter.
 std::vector<std::optional<int>> wait_for(const std::vector<pid_t>& children) {
   constexpr auto kPatience = 60s;
   const auto begun = Clock::now();
@@ -168,8 +168,8 @@ End run(const Case& each, Directory& directory) {
   return End::failed;
 }
 
-/// All collectives with all algorithms; those that know of hosts count for one transport only,
-/// as they use two.
+/// All collectives with all algorithms. Those that know about hosts use two transports, so they are
+/// listed for only one.
 std::vector<Collective> collectives(const std::string& transport, std::size_t count) {
   std::vector<Collective> all;
   for (const auto& entry : catalogue()) {
@@ -196,13 +196,13 @@ struct Totals {
   }
 };
 
-/// In several threads: each case mostly waits.
+/// Runs several threads, as each case mostly waits.
 void side_by_side(const std::function<void()>& body) {
   std::vector<std::jthread> threads;
   for (int i = 0; i < 4; i++) threads.emplace_back(body);
 }
 
-/// Of a sweep: the `number`-th of `of`.
+/// Part `number` of the `of` parts of a sweep.
 struct Part {
   std::size_t number = 1, of = 1;
 };
@@ -226,7 +226,7 @@ struct Asked {
   std::vector<std::size_t> counts = {3, 30'000};
 };
 
-/// The first case of each victim in each call, of the part that is asked for.
+/// The first case for each victim in each call, within the requested part.
 std::vector<Case> sweep_begins(const Asked& asked) {
   std::vector<Case> begins;
   std::size_t number = 0;
@@ -249,7 +249,7 @@ void sweep(const Asked& asked, Directory& directory, Totals& totals) {
       const auto name = fmt::format("{}, {} ranks, blocks of {}", each.transport, each.size,
                                     each.at_step->call.count);
       for (auto end = End::passed; end == End::passed; each.at_step->steps++) {
-        // The first call opens its links as it goes; the second finds them.
+        // The first call opens links as it goes; the second finds them open.
         each.at_step->calls_before = each.at_step->steps % 2;
         end = run(each, directory);
         totals.add(name, end);
@@ -258,7 +258,7 @@ void sweep(const Asked& asked, Directory& directory, Totals& totals) {
   });
 }
 
-/// Of random numbers.
+/// Draws random cases.
 class Draw {
  public:
   explicit Draw(unsigned seed) : random_(seed) {}
@@ -271,7 +271,7 @@ class Draw {
     const auto& call = all[static_cast<std::size_t>(from(0, static_cast<int>(all.size()) - 1))];
     return {transport, size, AtStep{from(0, size - 1), from(0, 1), from(0, 5), call}, {}};
   }
-  /// One dies a round, or several; some while the others shrink already.
+  /// One or several die per round, some while the others shrink already.
   Case deaths() {
     Case each{from(0, 1) == 0 ? "shm" : "tcp", from(2, 6), {}, {}};
     each.deaths.resize(static_cast<std::size_t>(each.size));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank that goes while it has nothing to do disturbs nobody; one that has ends it everywhere.
+// A rank that leaves while it is idle disturbs nobody; one with work pending ends it everywhere.
 #include <catch2/catch.hpp>
 #include <latch>
 #include <thread>
@@ -67,7 +67,7 @@ TEST_CASE("leave: the others go on among themselves until a call needs who has g
 TEST_CASE("leave: what is under way ends on every rank, with the reason", "[comm]") {
   const bool is_message = GENERATE(false, true);
   CAPTURE(is_message);
-  // A rank that is still in the barrier would be told there.
+  // A rank that is still in the barrier would get the error there.
   std::latch begun(3);
   const auto errors = run_ranks(3, options_for("inproc"), [&](Communicator& world) {
     world.barrier();

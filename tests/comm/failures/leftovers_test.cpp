@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank's process that is killed leaves nothing behind: neither in the processes of the others,
-// nor on the host. leftovers_test; it starts itself as the other ranks: leftovers_test STORE RANK.
+// A rank's process that is killed leaves nothing behind, neither in the other processes nor on the
+// host. leftovers_test starts itself as the other ranks: leftovers_test STORE RANK.
 #include <signal.h>
 #include <spawn.h>
 #include <sys/stat.h>
@@ -41,7 +41,7 @@ Communicator join(const std::string& store, int rank) {
   return Communicator::create(make_file_store(store), rank, kSize, options);
 }
 
-/// All sizes of links: lines, slots, many windows.
+/// These sizes use lines, slots and many windows.
 void use(Communicator& world) {
   for (const std::size_t count : {1, 1000, 300'000}) {
     std::vector<std::int32_t> data(count, world.rank());
@@ -50,18 +50,18 @@ void use(Communicator& world) {
   }
 }
 
-/// Calls until it is killed.
+/// Makes calls until it is killed.
 int be_killed(const std::string& store, int rank) {
   auto world = join(store, rank);
   use(world);
   try {
     for (;;) world.barrier();
   } catch (const Error&) {
-    for (;;) pause();  // the other victim has gone first
+    for (;;) pause();  // the other victim is dead already
   }
 }
 
-/// Files of this user's that bear ccoll's name.
+/// How many of this user's files have ccoll's name.
 std::size_t named_files() {
   std::size_t files = 0;
   std::error_code none;
@@ -92,7 +92,7 @@ void kill_all(const std::string& store) {
          "no file has a name, for who is killed to leave behind");
   for (const pid_t child : children) kill(child, SIGKILL);
   const auto began = std::chrono::steady_clock::now();
-  // 2 s, and what a busy machine adds.
+  // 2 s, plus time for a busy machine.
   try {
     for (;;) world.barrier();
   } catch (const Error& error) {
@@ -109,14 +109,14 @@ int main(int count, char** arguments) {
   const auto directory =
       std::filesystem::temp_directory_path() / ("ccoll_leftovers_" + std::to_string(getpid()));
   std::filesystem::create_directory(directory);
-  // The service thread would end with the last communicator, and begin again.
+  // Keeps the service thread, which would otherwise end and begin again.
   auto alone = Communicator::create(make_inproc_store(), 0, 1);
   const auto named = named_files();
   Held first;
   for (int round = 0; round < 5; round++) {
     kill_all((directory / std::to_string(round)).string());
     if (round == 0) {
-      first = held_at_rest();  // with what a process keeps from its first job on
+      first = held_at_rest();  // includes what a process keeps from its first job on
       continue;
     }
     for (int tries = 0; tries < 1000 && !held_now().no_more_than(first); tries++)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that wait for long are told of once, with whom they wait for, and go on.
+// A call that waits long is reported once, with the ranks it waits for, and continues.
 #include <catch2/catch.hpp>
 #include <thread>
 
@@ -18,7 +18,7 @@ using testing::run_threads;
 namespace {
 
 constexpr auto kWarnAfter = 400ms;
-/// Within it everybody has long said so.
+/// By then every rank has reported its wait.
 constexpr auto kLate = 3s;
 
 CommunicatorOptions soon_told() {
@@ -87,7 +87,7 @@ TEST_CASE("long waits: of many messages few are told of, the rest counted", "[co
   const auto text = said_by(2, soon_told(), [&](Communicator& team) {
     std::vector<std::int32_t> values(20);
     if (team.rank() == 1) std::this_thread::sleep_for(kLate);
-    // At once, lest some have waited long enough before the others.
+    // They begin together, or some would have waited long enough before the others.
     std::vector<MessageRequest> requests;
     for (auto& value : values)
       requests.push_back(team.rank() == 0 ? MessageRequest::recv(std::span(&value, 1), 1)

@@ -6,7 +6,7 @@
 namespace ccoll {
 namespace {
 
-/// Ranks of two hosts, `per_host` each, of which ranks 0 and 1 are threads of one process.
+/// Ranks on hosts of `per_host` each; ranks 0 and 1 are threads of one process.
 std::vector<PeerAddress> table_of(std::uint32_t size, std::uint32_t per_host) {
   std::vector<PeerAddress> table(size);
   for (std::uint32_t rank = 0; rank < size; ++rank) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // silent_rank ELEMENTS [HEARTBEAT_MS]: one rank of silent_test. It makes calls until one fails or
-// rank 0 was told to end them, goes on with those that are left, and says so line by line.
+// rank 0 is told to end them, continues with the survivors, and reports line by line.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -16,7 +16,7 @@
 namespace {
 
 using Elements = std::vector<std::int64_t>;
-constexpr std::int64_t kOwn = 0x5a5a5a5a;  ///< what the caller has since put into its buffers
+constexpr std::int64_t kOwn = 0x5a5a5a5a;  ///< the caller's own value, set after a call
 
 void say(const std::string& text) { std::cout << text + "\n" << std::flush; }
 
@@ -24,13 +24,13 @@ std::string text_of(const ccoll::Error& error) {
   return std::string(to_string(error.kind())) + ": " + error.what();
 }
 
-/// The next line of the test's; an ended test is one, too.
+/// Waits for the next line from the test, or for the test's end.
 void await_line() {
   std::string line;
   std::getline(std::cin, line);
 }
 
-/// Every rank gives a number of its own; the last element says whether anyone wants to end.
+/// Each rank contributes its own number; the last element says whether any rank wants to end.
 bool call(ccoll::Communicator& ranks, Elements& in, Elements& out, bool end) {
   std::fill(in.begin(), in.end(), ranks.rank() + 1);
   in.back() = end;
@@ -45,7 +45,7 @@ bool is_untouched(const Elements& buffer) {
   return std::all_of(buffer.begin(), buffer.end(), [](std::int64_t each) { return each == kOwn; });
 }
 
-/// After a failure: the ranks that are left go on, and whoever is not among them harms nobody.
+/// After a failure the survivors continue, and a rank outside their group harms nobody.
 int go_on(ccoll::Communicator& ranks, Elements& in, Elements& out) {
   std::fill(in.begin(), in.end(), kOwn);
   std::fill(out.begin(), out.end(), kOwn);

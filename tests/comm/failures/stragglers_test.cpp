@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that come to a start-up when it has failed: they hear why at once, as those do that it
-// failed under. No Catch2: it forks.
+// Ranks that come to a start-up after it has failed hear the reason at once, as the ranks that
+// waited in it do. No Catch2: it forks.
 #include <unistd.h>
 
 #include <chrono>
@@ -27,7 +27,7 @@ constexpr int kFirstLate = 3;
 constexpr auto kDies = 500ms;
 constexpr auto kLate = 1500ms;
 
-/// Takes part in the start-up, whose limit is a minute, and checks what it is told.
+/// Takes part in the start-up, with a limit of a minute, and checks its error.
 void be_rank(int rank, const std::string& store) {
   if (rank >= kFirstLate) std::this_thread::sleep_for(kLate);
   if (rank == kDead)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes that end without closing their communicator, in every way in which a process may end.
-// What they sent before is used, and only a call that needs more of them fails. No Catch2 here: the
-// children are to run every exit handler, and only those of a user's program.
+// Processes that end without closing their communicator, in every way a process can end. Data that
+// they sent before is used, and only a call that needs more from them fails. No Catch2: the
+// children run every exit handler, and only those of a user's program.
 #include <signal.h>
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ namespace {
 /// An error is promised after 2 s; the rest is for a busy machine.
 constexpr auto kBound = 6s;
 
-/// The ends of a process: `says_goodbye`, where its exit handlers run.
+/// The ways a process can end; `says_goodbye` if its exit handlers run.
 struct End {
   std::string_view name;
   bool says_goodbye;
@@ -46,7 +46,7 @@ struct Job {
   std::string what;
 };
 
-/// A job of processes, of which each runs `body` with a communicator that it never closes.
+/// A job of processes that each run `body` with a communicator and never close it.
 void run(const Job& job, const std::function<void(Communicator&)>& body) {
   static int jobs = 0;
   const auto store = std::filesystem::temp_directory_path() /
@@ -86,7 +86,7 @@ void contribute(Communicator& world) {
   check(gradients[999] == static_cast<float>(world.size()), "the sum");
 }
 
-/// That `call` fails in time, because of that rank.
+/// Checks that `call` fails in time because of rank `lost`.
 void fails(const std::function<void()>& call, int lost, const std::string& what) {
   const auto begun = Clock::now();
   std::string error = "no error";
@@ -101,7 +101,7 @@ void fails(const std::function<void()>& call, int lost, const std::string& what)
   check(Clock::now() - begun < kBound, what + ": it comes late");
 }
 
-/// A rank that has contributed to the last barrier ends while others are in it.
+/// A rank that has contributed to the last barrier ends while others are still in it.
 void all_end(const End& end, const std::string& transport, int size, int jobs) {
   for (int job = 0; job < jobs; job++)
     run({transport, size, "all end by " + std::string(end.name)}, [&](Communicator& world) {
@@ -111,7 +111,7 @@ void all_end(const End& end, const std::string& transport, int size, int jobs) {
     });
 }
 
-/// The root comes late to what another rank has sent before it ended, in several calls.
+/// The root comes late for data that another rank sent before it ended, in several calls.
 void sent_before(const End& end, const std::string& transport) {
   run({transport, 3, "sent before " + std::string(end.name)}, [&](Communicator& world) {
     contribute(world);
@@ -133,8 +133,8 @@ void sent_before(const End& end, const std::string& transport) {
   });
 }
 
-/// One rank is killed at once; the call of each of the others fails, also where it waits only for
-/// ranks that live, and also where these come too late to need the dead themselves.
+/// One rank is killed at once. Each other rank's call fails, even if it waits only for live ranks,
+/// or comes too late to need the dead one.
 void killed(const std::string& transport) {
   run({transport, 4, "killed"}, [](Communicator& world) {
     contribute(world);
@@ -170,7 +170,7 @@ class Outliving {
   }
   Outliving(const Outliving&) = delete;
   Outliving& operator=(const Outliving&) = delete;
-  /// Returns once the child runs: until then it has its parent's sockets.
+  /// Returns once the child runs and so holds its parent's sockets.
   void fork_one() const {
     int runs[2];
     char byte = 0;
@@ -190,7 +190,7 @@ class Outliving {
   int ends_[2] = {};
 };
 
-/// A child that a rank has forked does not keep it alive for the others.
+/// A child that a rank has forked must not make the rank seem alive.
 void killed_with_child(const std::string& transport) {
   const Outliving children;
   run({transport, 3, "killed, and its child lives"}, [&](Communicator& world) {
@@ -202,12 +202,12 @@ void killed_with_child(const std::string& transport) {
     fails([&] { world.all_reduce(std::span(more)); }, 1, "beside a child that lives");
     auto rest = world.shrink();
     check(rest.size() == 2, "all but one are left");
-    // A rank that ended before the other knows of the agreement would have left, too.
+    // A rank must not leave before the other knows that they agreed.
     rest.barrier();
   });
 }
 
-/// Nor does it keep the port of a store.
+/// Nor may a child hold the port of a store.
 void restarted_with_child() {
   const Outliving children;
   int ends[2];

@@ -17,7 +17,7 @@ struct Place {
   std::uint16_t first_core = 0;
 };
 
-/// Ranks on machines of four cores, each a process of its own.
+/// Ranks on machines of four cores, each in a process of its own.
 std::vector<PeerAddress> ranks_at(const std::vector<Place>& places) {
   std::vector<PeerAddress> ranks;
   for (const Place& place : places) {
@@ -46,17 +46,17 @@ TEST_CASE("costs: hosts are numbered as their ranks come, where that tells anyth
 TEST_CASE("costs: ranks of one machine share its cores, whatever hosts they are on", "[comm]") {
   CHECK(cores_of({{1, 1, 4}, {1, 1, 4}}) == 2);
   CHECK(cores_of({{1, 1, 4}, {2, 2, 4}}) == 4);
-  CHECK(cores_of({{1, 1, 4}, {2, 2, 4}, {2, 2, 4}}) == 2);  // the worst off
+  CHECK(cores_of({{1, 1, 4}, {2, 2, 4}, {2, 2, 4}}) == 2);  // the worst-off machine
   CHECK(cores_of({{1, 1, 4}, {1, 2, 4}}) == 2);             // two containers see the same cores
-  CHECK(cores_of({{1, 1, 1}, {1, 2, 1}}) == 1);             // two that have one each
-  CHECK(cores_of({{0, 1, 4}, {0, 2, 4}}) == 4);             // nothing is known of machines
+  CHECK(cores_of({{1, 1, 1}, {1, 2, 1}}) == 1);             // two containers with one core each
+  CHECK(cores_of({{0, 1, 4}, {0, 2, 4}}) == 4);             // the machine is unknown
 }
 
 TEST_CASE("costs: ranks that are bound to cores have those together", "[comm]") {
-  CHECK(cores_of({{1, 1, 1, 0}, {1, 1, 1, 1}}) == 1);                      // to one each
-  CHECK(cores_of({{1, 1, 1, 3}, {1, 1, 1, 3}}) == 0.5);                    // to the same
-  CHECK(cores_of({{1, 1, 2, 0}, {1, 1, 2, 0}, {1, 1, 2, 2}}) == 4.0 / 3);  // to sockets
-  CHECK(cores_of({{1, 1, 4, 0}, {1, 1, 1, 2}}) == 2);  // one of them; the machine has no more
+  CHECK(cores_of({{1, 1, 1, 0}, {1, 1, 1, 1}}) == 1);                      // bound to one core each
+  CHECK(cores_of({{1, 1, 1, 3}, {1, 1, 1, 3}}) == 0.5);                    // bound to the same core
+  CHECK(cores_of({{1, 1, 2, 0}, {1, 1, 2, 0}, {1, 1, 2, 2}}) == 4.0 / 3);  // bound to sockets
+  CHECK(cores_of({{1, 1, 4, 0}, {1, 1, 1, 2}}) == 2);  // one is bound; the machine has no more
 }
 
 TEST_CASE("costs: who is bound to a core says to which", "[comm]") {
@@ -82,7 +82,7 @@ TEST_CASE("costs: links inside a host are priced by what serves them", "[comm]")
   CHECK(costs.links == costs_over("tcp", 2, false).links);
   CHECK(costs.inside == costs_over("shm", 2, true).links);
   CHECK(costs_among(two_hosts, "tcp", 2).inside == costs_over("tcp", 2, true).links);
-  // A host with one rank has no links inside, whatever they would cost.
+  // A host with one rank has no internal links, whatever they would cost.
   Tuning dear;
   dear["inproc"] = {.links = {.latency_ns = 1e6}};
   CHECK(costs_among(two_hosts, "", 2, dear).inside == costs_over("shm", 2, true).links);

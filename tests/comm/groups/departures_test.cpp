@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that leave while others wait: what they sent before is delivered, what can never come is
-// not waited for.
+// Ranks that leave while others wait: messages sent before are delivered, and nobody waits for one
+// that can never come.
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -36,11 +36,11 @@ class Event {
   std::atomic<bool> happened_ = false;
 };
 
-/// What the calling thread does when it yields. A pointer, whose thread needs no memory for
-/// it: a sanitizer that ends the process yields, too, and allows none.
+/// Called when the thread yields. It is a pointer so that a thread needs no memory for it: a
+/// sanitizer that ends the process also yields, and allows no allocation.
 thread_local constinit const std::function<void()>* on_yield = nullptr;
 
-/// Ranks that are made by this thread from now on outnumber cores.
+/// Ranks that this thread creates from here on are oversubscribed.
 void share_one_core() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -54,8 +54,7 @@ void share_one_core() {
 
 }  // namespace
 
-/// Instead of the C library's: where a waiting rank gives its core away, anything may happen before
-/// it goes on.
+/// Replaces the C library's function: anything may happen when a waiting rank yields its core.
 extern "C" int sched_yield() noexcept {
   if (on_yield != nullptr) (*on_yield)();
   return static_cast<int>(syscall(SYS_sched_yield));
@@ -108,7 +107,7 @@ TEST_CASE("departures: what came while a rank gave its core away is seen before 
     world->barrier();
     int value = rank;
     if (rank == 0) {
-      // Not at once: it is to have waited so long that only the goodbye is missing.
+      // It waits long enough first that only the goodbye is missing.
       const auto start = std::chrono::steady_clock::now() + 900ms;
       const std::function<void()> be_away = [&] {
         if (std::chrono::steady_clock::now() < start) return;
@@ -143,7 +142,7 @@ TEST_CASE("departures: who sent strictly and left is not waited for", "[comm]") 
     const auto errors = run_ranks(2, options, [](Communicator& world) {
       std::array<int, 4> data{};
       if (world.rank() == 0) {
-        // The link is there when the other is announced on it.
+        // The first message opens the link on which the other is announced.
         world.send(std::span<const int>(data), 1, 4);
         world.send_async(std::span<const int>(data), 1, 3);
         return world.barrier();
@@ -156,7 +155,7 @@ TEST_CASE("departures: who sent strictly and left is not waited for", "[comm]") 
       expect(outcome == "no error" || outcome.ends_with("which left"), outcome);
       expect(std::chrono::steady_clock::now() - start < 5s, "it took too long");
     });
-    // Where its time is over, rank 0 is told that its send was for nothing.
+    // If its time is over, rank 0 hears that its send failed.
     CHECK(errors[1] == "");
   }
 }

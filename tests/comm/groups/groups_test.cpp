@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators from communicators: splits, subgroups, names, and what they do to each other.
+// Communicators made from communicators: splits, subgroups, names, and effects on each other.
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ std::string text_of(const std::vector<std::int32_t>& ranks) {
   return text;
 }
 
-/// That `part` has exactly the job's ranks `expected`, in that order, and works.
+/// Checks that `part` has exactly the job's ranks `expected`, in that order, and works.
 void check_members(Communicator& part, const std::vector<int>& expected) {
   const auto n = static_cast<std::size_t>(part.size());
   std::vector<std::int32_t> all(n, -1);
@@ -48,8 +48,8 @@ void check_members(Communicator& part, const std::vector<int>& expected) {
     expect(part.job_rank(rank) == expected[static_cast<std::size_t>(rank)], "job_rank");
 }
 
-/// Splits at random, and the parts again, `depth` times. Every rank draws all ranks' wishes, so it
-/// knows what must come out. `members`: the job's ranks of `communicator`, in order.
+/// Splits at random, and then the parts, `depth` times. Every rank draws all ranks' choices, so it
+/// knows the result. `members`: the job's ranks of `communicator`, in order.
 void split_at_random(Communicator& communicator, const std::vector<int>& members,
                      std::uint64_t seed, int depth) {
   if (depth == 0) return;
@@ -188,7 +188,7 @@ TEST_CASE("groups: members with different lists learn both, and the parent is as
       communicator.barrier();
       auto all = communicator.subgroup({3, 2, 1, 0});
       check_members(all, {3, 2, 1, 0});
-      // Whoever tries one of the two lists again, with or without having tried it before.
+      // Ranks try one of the two lists again, whether or not they have tried it before.
       for (const auto& list : {std::vector{0, 1, 2, 3}, std::vector{2, 0, 1}}) {
         if (list.size() == 3 && communicator.rank() == 3) continue;
         const auto got = message_of([&] { communicator.subgroup(list); });
@@ -221,14 +221,14 @@ TEST_CASE("groups: a subgroup that waits ends when its communicator breaks", "[c
     const auto errors = run_ranks(3, options_for(kind.name), [](Communicator& communicator) {
       const auto begun = std::chrono::steady_clock::now();
       const auto got = message_of([&] {
-        // Rank 1 never comes: its calls and rank 2's are not the same.
+        // Rank 1 never comes, because its calls differ from rank 2's.
         if (communicator.rank() == 0) static_cast<void>(communicator.subgroup({0, 1}));
         if (communicator.rank() == 1) communicator.barrier();
         std::vector<int> one(1);
         if (communicator.rank() == 2) communicator.all_reduce(one);
       });
       expect(got.starts_with("mismatch: "), got);
-      // Not only at the time limit.
+      // The error must come before the time limit.
       expect(std::chrono::steady_clock::now() - begun < 10s, "it took long");
     });
     CAPTURE(kind.name);
@@ -246,7 +246,7 @@ TEST_CASE(
       auto part = communicator.split(communicator.rank() % 2, -communicator.rank());
       std::vector<float> data(12, 1);
       if (communicator.rank() % 2 == 0) {
-        // Rank 6 is rank 0 here, rank 0 is rank 3. All wait for another root: none sends.
+        // Rank 6 is rank 0 here, rank 0 is rank 3. All wait for different roots: none sends.
         part->broadcast(std::span(data), (part->rank() + 1) % 4);
       } else {
         for (int round = 0; round < 20; round++) part->all_reduce(std::span(data), ReduceOp::max);
@@ -281,7 +281,7 @@ TEST_CASE("groups: what breaks one communicator leaves the others of the same ra
           message_of([&] { half->recv(std::span(data), half->rank(), 0, {.timeout = 50ms}); });
       expect(late.starts_with("timed_out: world/split2:"), late);
       communicator.all_reduce(std::span(data));
-      // The broken ones say so; their parent makes new ones.
+      // The broken ones report it; their parent can make new ones.
       const auto again = message_of([&] { fragile.barrier(); });
       expect(again.find("is broken since an earlier failure") != std::string::npos, again);
       auto fresh = communicator.split(communicator.rank() % 2, 0);
@@ -308,7 +308,7 @@ TEST_CASE("groups: a label stands in the errors about its call", "[comm]") {
       communicator.all_reduce(std::span(data).first(communicator.rank() == 1 ? 3 : 4),
                               ReduceOp::sum, {.label = label});
     });
-    // A mismatch says both where they belong, too.
+    // A mismatch says where both calls belong, too.
     expect(got.starts_with(fmt::format("mismatch: \"{}\": ", label)) &&
                got.find("ranks call different things") != std::string::npos,
            got);
@@ -395,15 +395,15 @@ TEST_CASE("groups: a thousand splits leave nothing behind", "[comm][stress]") {
         std::vector<std::int32_t> data(static_cast<std::size_t>(round % 3), 1);
         auto part = communicator.split((communicator.rank() + round) % 2, 0);
         if (round % 4 < 2) part->all_reduce(std::span(data));
-        // Calls of one rank alone: the others close without ever opening its links.
+        // Only one rank makes the call: the others close without ever opening its links.
         if (round % 4 == 2 && part->rank() == 0)
           part->send(std::span<const std::int32_t>(data), part->size() - 1);
         if (round % 4 == 3 && part->rank() == 0) part->broadcast_async(data, 0);
       }
       communicator.barrier();
       if (communicator.rank() != 0) return communicator.barrier();
-      // What was on its way when its communicator ended is dropped when it comes.
-      // While a link gets its bells, it has those and the sockets that they come by.
+      // Data in flight when its communicator ended is dropped on arrival. A link that exchanges its
+      // doorbells holds them and the sockets for them.
       auto after = descriptors();
       for (int tries = 0; tries < 200 && after > before + 8; tries++) {
         std::this_thread::sleep_for(20ms);
@@ -419,11 +419,11 @@ TEST_CASE("groups: a thousand splits leave nothing behind", "[comm][stress]") {
 
 TEST_CASE("groups: the loss of a rank breaks the communicators that it was in, and no other",
           "[.fork]") {
-  // The thread sanitizer does not follow into a process that forks and starts threads.
+  // The thread sanitizer cannot follow a process that forks and then starts threads.
   if (reduced()) return;
   const char* const asked = std::getenv("CCOLL_TEST_TRANSPORT");
   const auto options = options_for(asked == nullptr ? "tcp" : asked);
-  // The child comes first: making an id starts a thread, which the child would not have.
+  // The child comes first: making an id starts a thread, which the child would lack.
   int hand_over[2];
   REQUIRE(pipe(hand_over) == 0);
   const pid_t child = fork();
@@ -452,7 +452,7 @@ TEST_CASE("groups: the loss of a rank breaks the communicators that it was in, a
       check_members(*pair, {1, 0});
       std::this_thread::sleep_for(20ms);
     }
-    // Those who are left go on, also from the broken one.
+    // The survivors can go on, even from the broken communicator.
     auto left = world.subgroup({0, 1});
     check_members(left, {0, 1});
   });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators of those who are still there. Ranks that are killed: killed_test.cpp.
+// Communicators of the ranks that are still alive. For killed ranks see killed_test.cpp.
 #include <catch2/catch.hpp>
 #include <future>
 #include <numeric>
@@ -21,7 +21,7 @@ using testing::on_all_transports;
 using testing::options_for;
 using testing::run_ranks;
 
-/// That the communicator has these ranks of the job, in this order, and works.
+/// Checks that the communicator has these ranks of the job, in this order, and works.
 void check_members(Communicator& group, const std::vector<int>& members) {
   expect(group.size() == static_cast<int>(members.size()),
          group.name() + " has " + std::to_string(group.size()) + " ranks");
@@ -44,7 +44,7 @@ std::vector<int> up_to(int size) {
   return ranks;
 }
 
-/// A difference that breaks the communicator on every rank.
+/// A mismatch that breaks the communicator on every rank.
 void break_by_mismatch(Communicator& world) {
   const auto error = message_of([&] {
     for (int round = 0; round < 1000; round++) {
@@ -71,11 +71,11 @@ TEST_CASE("shrink: of a healthy communicator it is a duplicate, again and again"
 TEST_CASE("shrink: after a failure that was no loss all ranks are in it", "[comm]") {
   on_all_transports(4, [](Communicator& world) {
     auto calm = world.duplicate();
-    calm.barrier();  // all have theirs: of what is broken none is made
+    calm.barrier();  // all have theirs: a broken one cannot make any
     break_by_mismatch(world);
     auto all = world.shrink();
     check_members(all, {0, 1, 2, 3});
-    calm.barrier();  // what breaks next must not break anybody's last call
+    calm.barrier();  // the next break must not hit anybody's last call
     const auto still = message_of([&] { world.barrier(); });
     expect(still.starts_with("mismatch: the communicator is broken"), still);
     break_by_mismatch(all);
@@ -98,7 +98,7 @@ TEST_CASE("shrink: after a time limit the late rank is in it", "[comm]") {
 
 TEST_CASE("shrink: ranks leave one after the other, until one is alone", "[comm]") {
   on_all_transports(4, [](Communicator& world) {
-    // Rank 0 and the middle first: those that others were connected through.
+    // Rank 0 and the middle leave first: others were connected through them.
     const std::vector<int> leave = {0, 2, 3};
     auto members = up_to(4);
     auto group = world.shrink();
@@ -169,7 +169,7 @@ TEST_CASE("shrink: a rank that does not call it is named, and may come to the ne
           "[comm]") {
   on_all_transports(3, [](Communicator& world) {
     if (world.rank() == 2) std::this_thread::sleep_for(500ms);
-    // Rank 1 has more patience, but ends with rank 0; rank 2 when it comes.
+    // Rank 1 has a longer limit but ends with rank 0; rank 2 ends when it comes.
     const auto limit = world.rank() == 0 ? 200ms : 20s;
     const auto begun = std::chrono::steady_clock::now();
     const auto error = message_of([&] { world.shrink({.timeout = limit}); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators without some ranks, whether those are there or not.
+// Communicators that exclude some ranks, whether those are alive or not.
 #include <catch2/catch.hpp>
 #include <latch>
 #include <thread>
@@ -42,7 +42,7 @@ TEST_CASE("shrink without: those who stay go on after an abort, and wait for nob
     } is_over{over, world.rank() % 2 == 0};
     message_of([&] { sum_of_ones(world); });
     if (world.rank() == 0) world.abort("enough");
-    // They live, and do not come.
+    // They are alive but do not come.
     if (world.rank() % 2 == 1) return over.wait();
     message_of([&] { world.barrier(); });
     const auto lists = std::vector<std::vector<int>>{{1, 3}, {3, 1}, {1, 3, 1}};
@@ -50,7 +50,7 @@ TEST_CASE("shrink without: those who stay go on after an abort, and wait for nob
     expect(rest.size() == 3 && rest.rank() == world.rank() / 2, "who is in it");
     expect(rest.name() == "world/without(ranks 1, 3)", rest.name());
     expect(sum_of_ones(rest) == 3, "a sum is wrong");
-    // Again, of the same and of the new one.
+    // It works again, both for the same communicator and for the new one.
     auto again = world.shrink_without({1, 3});
     expect(sum_of_ones(again) == 3, "a sum is wrong the second time");
     if (rest.rank() == 2) return;
@@ -63,7 +63,7 @@ TEST_CASE("shrink without: a communicator that is as good as new, and roll calls
   check_all_well(run_ranks(3, options_for("inproc"), [](Communicator& world) {
     if (world.rank() != 2)
       expect(sum_of_ones(*std::make_unique<Communicator>(world.shrink_without({2}))) == 2, "two");
-    // A roll call of all knows nothing of that one.
+    // A roll call of all ranks ignores that exclusion.
     auto all = world.shrink();
     expect(all.size() == 3 && sum_of_ones(all) == 3, "all");
     auto none = world.shrink_without(std::vector<int>{});

@@ -27,7 +27,7 @@ MeasuredCosts some_costs(double seed) {
           .reduce_bytes_per_s = seed * 2e6};
 }
 
-/// A file of its own, named by CCOLL_TUNE_FILE while this lives.
+/// A temporary file that CCOLL_TUNE_FILE names while this lives.
 class TuneFile {
  public:
   TuneFile() {
@@ -61,7 +61,7 @@ TEST_CASE("tuning: what is kept is what is read", "[comm]") {
   CHECK(load_tuning() == tuning);
   const auto below = std::filesystem::path(file.path()).parent_path();
   for (const auto& entry : std::filesystem::directory_iterator(below))
-    CHECK(entry.path() == file.path());  // nothing is left beside it
+    CHECK(entry.path() == file.path());  // no other file is left beside it
 }
 
 TEST_CASE("tuning: a file of something else is told apart, line and reason", "[comm]") {
@@ -100,7 +100,7 @@ TEST_CASE("tuning: what is no file is neither read nor replaced", "[comm]") {
   const TuneFile file;
   const auto below = std::filesystem::path(file.path()).parent_path();
   std::filesystem::create_directories(below);
-  REQUIRE(::mkfifo(file.path().c_str(), 0600) == 0);  // as /dev/null is none
+  REQUIRE(::mkfifo(file.path().c_str(), 0600) == 0);  // like /dev/null, it is no regular file
   const auto saved = save_tuning({{"tcp", some_costs(5)}}, file.path());
   REQUIRE_FALSE(saved);
   CHECK(saved.error().message == file.path() + " is no file that can keep costs");
@@ -128,7 +128,7 @@ TEST_CASE("tuning: a file is read no further than any tuning goes", "[comm]") {
 TEST_CASE("tuning: a file that cannot be written is told with the reason", "[comm]") {
   const TuneFile file;
   std::filesystem::create_directory(file.directory());
-  std::ofstream(std::filesystem::path(file.path()).parent_path());  // where a directory should be
+  std::ofstream(std::filesystem::path(file.path()).parent_path());  // a file, not a directory
   const auto saved = save_tuning({{"tcp", some_costs(5)}}, file.path());
   REQUIRE_FALSE(saved);
   CHECK(saved.error().message == file.path() + " cannot be written: Not a directory");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two jobs at one store, started at once: nobody ends well in a communicator of ranks of both.
-// Ranks are processes that this one forks before it has anything of ccoll's.
+// Two jobs start at one store at once: no rank may succeed in a communicator with ranks of both.
+// Ranks are processes, forked before this one creates anything of ccoll's.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,12 +26,12 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-constexpr unsigned kLimit = 100;  ///< seconds, after which SIGALRM ends a process
+constexpr unsigned kLimit = 100;  ///< seconds until SIGALRM kills a process
 
-/// How a rank ends; its process's status.
+/// How a rank ends; the exit status of its process.
 enum Ending { well = 0, failed = 1, slowly = 2, mixed = 3 };
 
-/// Meets the others and is one of them until every process has come, on a busy machine too.
+/// Joins the others and stays until every process has come, even on a busy machine.
 Ending live(int job, std::chrono::seconds limit) {
   const auto began = std::chrono::steady_clock::now();
   auto options = CommunicatorOptions::from_environment();
@@ -54,7 +54,7 @@ Ending live(int job, std::chrono::seconds limit) {
   }
 }
 
-/// Each job's endings by rank. `of_job` are the variables that differ between the two.
+/// Each job's endings by rank. `of_job` holds the variables that differ between the jobs.
 std::vector<std::vector<Ending>> run(int size, std::chrono::seconds limit, const Variables& common,
                                      const std::vector<Variables>& of_job) {
   std::cout.flush();
@@ -85,15 +85,15 @@ std::vector<std::vector<Ending>> run(int size, std::chrono::seconds limit, const
   return endings;
 }
 
-/// No rank can tell whom it belongs to: none ends in a communicator of both jobs. (Those who come
-/// when the others have given up wait for them.)
+/// No rank can tell which job it belongs to: none may succeed in a communicator of both jobs.
+/// (Ranks that come after the others have given up wait for them.)
 void check_unnamed(const std::string& what, int size, const Variables& common,
                    const std::vector<Variables>& of_job) {
   for (const auto& job : run(size, 8s, common, of_job))
     check(std::ranges::count(job, mixed) == 0, what + ": no communicator of two jobs ends well");
 }
 
-/// One job has the port, and works; the other hears at once that it is taken.
+/// One job gets the port and works; the other hears at once that it is taken.
 void check_named(const std::string& what, const Variables& common,
                  const std::vector<Variables>& of_job) {
   constexpr int kSize = 3;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What messages of bytes carry in tests, and where.
+/// The content of messages of bytes in tests, and its place.
 
 #include <algorithm>
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace ccoll::testing {
 using MessageBytes = std::vector<std::uint8_t>;
 constexpr DataType kByte = DataType::uint8;
 
-/// What a message of that number carries.
+/// The content of the message with that number.
 inline MessageBytes message_bytes(std::size_t bytes, std::uint32_t number) {
   MessageBytes all(bytes);
   std::minstd_rand random(number + 1);
@@ -25,7 +25,7 @@ inline MessageBytes message_bytes(std::size_t bytes, std::uint32_t number) {
   return all;
 }
 
-/// In memory of the device, or of the host.
+/// A buffer in the device's memory, or in the host's.
 class MessagePlace {
  public:
   MessagePlace(bool is_there, const MessageBytes& bytes) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages that RDMA carries from and to memory of a GPU: the host plays CUDA, with memory that no
-// CPU can touch (support/gpu/cuda_on_host.cpp), and the RDMA device is one in memory
-// (rdma/device.hpp), which knows the other's memory by its dma-buf alone.
+// Messages that RDMA carries directly from and to GPU memory. The host plays CUDA, with memory that
+// no CPU can touch (support/gpu/cuda_on_host.cpp). The RDMA device is in memory, too
+// (rdma/device.hpp), and reaches the GPU's memory only by dma-buf.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ CommunicatorOptions direct(bool checksum = false) {
   return options;
 }
 
-/// The links are there from then on.
+/// Opens the links.
 void meet(Communicator& c, const CallOptions& options) {
   const int other = 1 - c.rank();
   const DeviceBuffer<std::uint8_t> out(message_bytes(kLong, 0)), got(MessageBytes(kLong, 0));
@@ -47,7 +47,7 @@ void meet(Communicator& c, const CallOptions& options) {
   expect(got.values() == message_bytes(kLong, 0), "the first messages");
 }
 
-/// A thread of CUDA's lets go of what graphs and calls have had.
+/// CUDA's own thread releases the resources of graphs and calls.
 void check_nothing_left() {
   rdma::reset();
   for (int i = 0; i < 5000 && rdma::exported_memories() > 0; i++) std::this_thread::sleep_for(1ms);
@@ -56,7 +56,7 @@ void check_nothing_left() {
   CHECK(rdma::times_not_ready() == 0);
 }
 
-/// Two ranks that have met.
+/// Runs two ranks with open links.
 void check_two(const std::function<void(Communicator&, Communicator& host, cudaStream_t)>& body,
                const CommunicatorOptions& options = direct()) {
   cuda_on_host_hides_memory(true);
@@ -75,7 +75,7 @@ void check_two(const std::function<void(Communicator&, Communicator& host, cudaS
 
 std::uint64_t exported() { return rdma::times_called(rdma::Call::reg_dmabuf_mr); }
 
-/// A message each way, of `bytes`; whether it was right.
+/// Sends a message of `bytes` each way and checks it.
 void exchange(Communicator& c, cudaStream_t stream, std::size_t bytes = kLong) {
   const int other = 1 - c.rank();
   const auto mine = static_cast<std::uint32_t>(10 + c.rank());
@@ -288,7 +288,7 @@ TEST_CASE("direct: where it cannot be, messages are copied as ever, which is sai
   });
   cuda_on_host_exports(true);
   cuda_on_host_orders_writes(true, true);
-  // The first messages of all are copied anyway.
+  // The very first messages are always copied.
   CHECK(cuda_on_host_copied() - before >= 2 * 5 * 2 * kLong);
   const auto said = [&](const std::string& what) {
     std::size_t times = 0;
@@ -307,7 +307,7 @@ TEST_CASE("direct: where only one end can, the other copies", "[comm][verbs]") {
   const auto before = exported();
   check_two([&](Communicator& c, Communicator& host, cudaStream_t stream) {
     for (int i = 0; i < 12; i++) {
-      // Of the two registrations of a message each way some are refused.
+      // Some of the two registrations for a message each way fail.
       host.barrier();
       if (c.rank() == 0) rdma::fail(rdma::Call::reg_dmabuf_mr, ENOMEM, 1 + i % 4, 1 + i % 3);
       host.barrier();
@@ -327,7 +327,7 @@ TEST_CASE("direct: when an error is told, nothing touches the device's memory an
   cuda_on_host_hides_memory(true);
   std::mt19937 random(seed);
   std::atomic<int> told = 0;
-  // The other rank waits until its time limit for who has closed while nothing comes through.
+  // Without traffic the other rank waits until its time limit for the rank that has closed.
   const int rounds = how == "close" ? 2 : 6;
   for (int round = 0; round < rounds; round++) {
     const auto pulled_after = random() % 60;
@@ -335,7 +335,7 @@ TEST_CASE("direct: when an error is told, nothing touches the device's memory an
     const auto errors = run_on_devices(
         2,
         [&](Communicator& c) {
-          // Who throws is not waited for.
+          // Nobody waits for a rank that throws.
           const std::unique_ptr<std::barrier<>, void (*)(std::barrier<>*)> leaves(
               &together, [](auto* all) { all->arrive_and_drop(); });
           const OwnedStream out_stream, in_stream;
@@ -354,7 +354,7 @@ TEST_CASE("direct: when an error is told, nothing touches the device's memory an
             std::this_thread::yield();
           if (rank == 0) rdma::plug(false);
           together.arrive_and_wait();
-          // What is on its way waits at the cable, and would go on if its queue pair were there.
+          // Data in flight is held at the cable; it would move on if its queue pair still existed.
           if (rank == 1 && how == "abort") c.abort("enough");
           if (rank == 1 && how == "close") message_of([&] { c.close(); });
           if (rank == 1 && how == "a broken path") rdma::plug(true, true);
@@ -373,7 +373,7 @@ TEST_CASE("direct: when an error is told, nothing touches the device's memory an
     check_all_well(errors);
     check_nothing_left();
   }
-  // As it may be where other programs have the cores.
+  // This can happen when other programs occupy the cores.
   if (told == 0) WARN("no message was under way when the cable was pulled");
 }
 

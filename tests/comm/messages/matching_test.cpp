@@ -22,7 +22,7 @@ std::unique_ptr<MessageOperation> receive(std::optional<Rank> from,
   return made;
 }
 
-/// What MPI says, word for word: everything that waits, in its order.
+/// The rule of the MPI standard, literally: everything that waits, in its order.
 struct Reference {
   std::vector<MessageOperation*> posted;
   std::vector<Envelope> come;
@@ -51,8 +51,8 @@ double processor_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// What each of `count` receives and messages costs that are all there at once, and are taken the
-/// last first; of some tries the least.
+/// The cost of each of `count` receives and messages that all wait at once and are matched last
+/// first; the least of several tries.
 double cost_of_one(std::uint32_t count) {
   double least = 1e9;
   for (int tries = 0; tries < 5; tries++) {
@@ -122,7 +122,7 @@ TEST_CASE("matching: whatever waits, receives and messages find each other in or
 }
 
 TEST_CASE("matching: each of many costs little more than each of few", "[comm][unit]") {
-  // A walk through all that wait would cost 16 times as much for each.
+  // A linear search through all waiting ones would cost 16 times as much for each.
   CHECK(cost_of_one(32'000) < 6 * cost_of_one(2000));
 }
 

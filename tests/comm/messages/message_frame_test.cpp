@@ -17,7 +17,7 @@ TEST_CASE("message frames: what is written is read, and what no sender writes is
     const auto frame = decode(header, 2);
     return !frame && frame.error().kind == ErrorKind::corrupt;
   };
-  // Without a grant nothing would follow: its receiver takes as many bytes as it says.
+  // If it requests no clear to send, no data follows: it must hold all the bytes it announces.
   CHECK(refused(encode(head, 99)));
   CHECK(refused(encode(head, 0)));
   CHECK(refused(encode(head, 101)));

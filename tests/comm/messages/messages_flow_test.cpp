@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages where links are full, credit is spent, or their receiver is in another call.
+// Messages when links are full, credit is spent, or the receiver is in another call.
 #include <fmt/format.h>
 
 #include <catch2/catch.hpp>
@@ -33,7 +33,7 @@ Bytes content(int from, std::size_t number, std::size_t bytes) {
 
 TEST_CASE("messages: both ways at once, with no credit left, no link takes a slice too many",
           "[comm][property]") {
-  // Heads and the grants for the peer's share a link; which of them are next changes all the time.
+  // Announcements and clear-to-sends for the peer share a link, and their order varies.
   const auto seed = std::random_device{}();
   CAPTURE(seed);
   CommunicatorOptions options;
@@ -55,7 +55,7 @@ TEST_CASE("messages: both ways at once, with no credit left, no link takes a sli
           requests.push_back(MessageRequest::recv(std::span(in[i]), peer));
           requests.push_back(MessageRequest::send(std::span(out[i]), peer));
         }
-        // These are received last: until then they hold all credit.
+        // They are received last, and hold all credit until then.
         const Bytes held(1000, 3);
         constexpr std::size_t kHeld = 1000;
         std::vector<Work> works;
@@ -90,7 +90,7 @@ TEST_CASE("messages: up to the greatest eager limit, ranks that send before they
 
 namespace {
 
-/// Two ranks' messages, moved by hand.
+/// Two ranks' messages, moved step by step.
 struct TwoRanks {
   std::shared_ptr<MessageOperation> post(std::size_t rank, MessageOperation::What what,
                                          const Bytes& place) {
@@ -117,7 +117,7 @@ struct TwoRanks {
 
 TEST_CASE("messages: a round in which an operation ends counts as one in which something moved",
           "[comm]") {
-  // Who waits for it would sleep else, and nobody rings any more.
+  // Otherwise a thread that waits for it would sleep, and nobody would ring again.
   TwoRanks two;
   const auto data = content(0, 1, GENERATE(std::size_t{0}, 100, 64 << 10, 1 << 20));
   Bytes got(data.size());
@@ -156,12 +156,12 @@ TEST_CASE("messages: what a peer has taken is sent, though it leaves while anoth
 
 TEST_CASE("messages: go on while their receiver is in a collective and has received nothing yet",
           "[comm]") {
-  // More than a link holds, and less than the receiver keeps.
+  // They exceed what a link holds, but not what the receiver keeps.
   for (const auto& [messages, bytes] : {std::pair(100, 8), std::pair(15, 64 << 10)}) {
     on_all_transports(3, [messages = messages, bytes = bytes](Communicator& communicator) {
       const auto data = content(0, 1, static_cast<std::size_t>(bytes));
       Bytes got(data.size());
-      // In turn, so that also ranks are met that have received before.
+      // Taking turns also covers ranks that have received before.
       for (int sender = 0; sender < communicator.size(); sender++) {
         if (communicator.rank() == sender) {
           for (int i = 0; i < messages; i++)
@@ -171,7 +171,7 @@ TEST_CASE("messages: go on while their receiver is in a collective and has recei
           continue;
         }
         auto barrier = communicator.barrier_async();
-        // So long the service thread alone looks after it.
+        // Meanwhile only the service thread looks after the communicator.
         if (sender == 2) std::this_thread::sleep_for(50ms);
         barrier.wait();
         for (int i = 0; i < messages; i++) {

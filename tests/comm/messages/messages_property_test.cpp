@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random programs of sends and receives, held against MPI's rule of matching.
+// Random programs of sends and receives, checked against MPI's matching rule.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,14 +19,14 @@ using testing::run_ranks;
 
 namespace {
 
-/// One message of the program, which all ranks know: element 0 is its number, element i that + i.
+/// One message of the program, known to all ranks: element 0 is its number, element i that + i.
 struct Sent {
   int from, to, tag;
   std::int64_t number;
   std::size_t count;
 };
 
-/// How a rank asks for its messages; one way per rank, so that each receive has its message.
+/// How a rank requests its messages; each rank uses one way, so that each receive is matched.
 enum class Asking { by_name, any_rank, any_tag, anything };
 
 struct Asked {
@@ -80,7 +80,7 @@ std::vector<Asked> requests_of(const Script& script, int rank, std::mt19937_64& 
   return asked;
 }
 
-/// The message that a receive got, found by what it says and compared with all that it should be.
+/// Finds the message that a receive got by its content, and compares the whole of it.
 const Sent& identify(const Script& script, int rank, const Asked& asked) {
   const auto got = asked.work.received();
   const auto number = asked.buffer[0] / 1'000'000;
@@ -101,8 +101,8 @@ const Sent& identify(const Script& script, int rank, const Asked& asked) {
   return message;
 }
 
-/// No receive got a message while an earlier one of the same sender matched it and went to a later
-/// receive, and no message came twice.
+/// Checks that no receive got a message that an earlier matching receive of the same sender should
+/// have got, and that no message arrived twice.
 void check_matching(const Script& script, int rank, const std::vector<Asked>& asked) {
   std::vector<const Sent*> got;
   for (const auto& each : asked) got.push_back(&identify(script, rank, each));

@@ -35,7 +35,7 @@ bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-/// What an error says that was waited for; -1 if it does not.
+/// The waiting time that an error reports; -1 if none.
 int waited_ms(const std::string& error) {
   static const std::regex said("timed out after ([0-9]+) ms");
   std::smatch found;
@@ -52,16 +52,16 @@ TEST_CASE("messages: tags, receives from anyone, probes and batches as documente
       communicator.send(view({10 * rank}), 0, 8);
       return communicator.barrier();
     }
-    // A tag picks its message, whatever came before it.
+    // A tag selects its message, whatever arrived before it.
     Numbers one(1), many(100);
     expect(communicator.recv(std::span(one), 2, 8) == Received{2, 8, 1, 4} && one[0] == 20, "8");
-    // A probe tells what a receive would get, so that the buffer can be made to fit.
+    // A probe returns what a receive would get, so that the buffer can be sized to fit.
     const auto waiting = communicator.probe(kAnyRank, 7);
     expect(waiting.tag == 7 && waiting.count == 3 && waiting.bytes == 12, "probe");
     Numbers fitting(waiting.count);
     communicator.recv(std::span(fitting), waiting.from, waiting.tag);
     expect(fitting == Numbers(3, waiting.from), "fitting");
-    // From anyone, into a buffer that is longer than the message.
+    // A receive from any rank, into a buffer longer than the message.
     const auto got = communicator.recv(std::span(many), kAnyRank, 7);
     expect(got == Received{3 - waiting.from, 7, 3, 12} && many[2] == got.from, "any rank");
     const auto last = communicator.recv(std::span(one), 1, kAnyTag);
@@ -81,7 +81,7 @@ TEST_CASE("messages: a batch does not deadlock, whatever its order", "[comm]") {
     for (int tag = 0; tag < kTags; tag++) out.emplace_back(tag % 4 == 0 ? kLong : 10, rank + tag);
     for (int tag = 0; tag < kTags; tag++)
       requests.push_back(MessageRequest::send(view(out[static_cast<std::size_t>(tag)]), next, tag));
-    // The last sent is the first received, and only after all that is sent here.
+    // They are received in reverse order, after all sends here.
     for (int tag = kTags; tag-- > 0;) {
       auto& buffer = in[static_cast<std::size_t>(tag)];
       buffer.resize(kLong);
@@ -110,7 +110,7 @@ TEST_CASE("messages: one that is too long is refused by name and stays receivabl
     const auto refused = [&](std::size_t count, int tag) {
       return error_of([&] { communicator.recv(std::span(data).first(count), 0, tag); });
     };
-    // Posted before it came or after: the same.
+    // The error is the same whether the receive is posted before or after the message arrives.
     for (int i = 0; i < 2; i++) {
       const auto error = refused(50, 7);
       expect(error == "recv from rank 0 tag 7 on rank 1: the message has 400 bytes, the buffer 200",
@@ -160,7 +160,7 @@ TEST_CASE("messages: strict sends wait for their receive, others do not", "[comm
 TEST_CASE("messages: the queue of a slow receiver is bounded, and nothing is lost", "[comm]") {
   constexpr int kMessages = 3000;
   constexpr std::size_t kInts = 256;
-  // 1 MiB for 1024 bytes and an envelope of 128 each.
+  // 1 MiB holds this many messages of 1024 bytes with an envelope of 128 bytes each.
   constexpr int kFit = (1 << 20) / (1024 + 128);
   for (const auto& kind : testing::usable_transports()) {
     std::atomic<int> sent = 0;
@@ -172,7 +172,7 @@ TEST_CASE("messages: the queue of a slow receiver is bounded, and nothing is los
         for (int i = 0; i < kMessages; i++, sent++) communicator.send(view(Numbers(kInts, i)), 1);
         return;
       }
-      // Probes for another tag take all that may come into the queue.
+      // Probes for another tag pull all that fits into the queue.
       int before = -1;
       while (before != sent || sent < kFit) {
         before = sent;
@@ -214,7 +214,7 @@ TEST_CASE("messages: who waits in vain says for whom, for which tag and how long
     CHECK(waited_ms(errors[1]) >= 500);
     CHECK_THAT(errors[1], Contains("others have: rank 0 tag 5 with 16 bytes"));
   }
-  // Rank 1 stays until rank 0 has given up: leaving would be another error.
+  // Rank 1 stays until rank 0 has given up: leaving would cause another error.
   std::barrier given_up(2);
   for (const auto& errors : errors_of(2, [&](Communicator& communicator) {
          const Numbers numbers(100'000);
@@ -231,7 +231,7 @@ TEST_CASE("messages: who waits in vain says for whom, for which tag and how long
     CHECK(std::stoi(found[2]) <= std::stoi(found[1]));
     CHECK(waited_ms(errors[0]) >= 300);
   }
-  // A probe that ends breaks nothing.
+  // A failed probe breaks nothing.
   for (const auto& errors : errors_of(2, [](Communicator& communicator) {
          const auto error =
              error_of([&] { communicator.probe(kAnyRank, 5, {.timeout = 50ms, .algorithm = {}}); });
@@ -313,13 +313,13 @@ TEST_CASE("messages: keep their order between two ranks, whatever their sizes",
 
 namespace {
 
-/// One rank's half of `step`, which both draw alike: a message from rank `from` in one of the ways
-/// that there are to send and receive it, two that are received the other way round, an exchange,
-/// or a collective beside which messages travel.
+/// One rank's half of `step`, which both draw alike: a message from rank `from` by any kind of send
+/// and receive, two that are received in reverse order, an exchange, or a collective with messages
+/// beside it.
 void mixed_step(Communicator& pair, std::mt19937_64& random, std::int32_t step) {
   const std::size_t most[] = {1, 7, 500, 5'000, 50'000};
   const auto what = random() % 10;
-  // Of what is received the other way round, the first has to be eager.
+  // If two are received in reverse order, the first has to be eager.
   const auto count = random() % most[random() % (what == 2 ? 4 : 5)];
   const int from = static_cast<int>(random() % 2), peer = 1 - pair.rank();
   const int tag = static_cast<int>(random() % 3);

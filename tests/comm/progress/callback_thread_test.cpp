@@ -46,7 +46,7 @@ TEST_CASE("each thread runs callbacks in their order, and each runs once", "[com
   CallbackThreads::start();
   constexpr int kCalls = 10'000;
   std::mutex mutex;
-  // More than one thread, if one was kept from running for longer than the others' patience.
+  // More than one thread may run them if one is descheduled for longer than the others wait.
   std::map<std::thread::id, std::vector<int>> ran;
   std::atomic<int> left = kCalls;
   std::promise<void> over;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Processes that end with a communicator in a global object, which is destroyed after all that
-// ccoll itself registers for the process's exit. No Catch2 here: the children are to run every exit
+// Processes that end with a communicator in a global object, which is destroyed after everything
+// that ccoll itself registers for the process's exit. No Catch2: the children run every exit
 // handler, and only those of a user's program.
 #include <signal.h>
 #include <sys/wait.h>
@@ -30,8 +30,8 @@ std::optional<Communicator> world;
 std::vector<Communicator> ranks;
 
 constexpr int kSize = 3;
-constexpr auto kSlow = 700ms;  // a goodbye that nobody carries waits longer, each time
-constexpr int kAttempts = 5;   // a busy machine takes long now and then
+constexpr auto kSlow = 700ms;  // a goodbye that nobody sends costs more than this, each time
+constexpr int kAttempts = 5;   // a busy machine is slow now and then
 
 /// The exit status of a process that runs `body` and returns from main; -1 if that takes too long.
 int status_of(pid_t child, Clock::time_point limit) {
@@ -66,7 +66,7 @@ void sum_up() {
   if (value != kSize) std::exit(3);
 }
 
-/// Rank 0 goes on: it meets the ends of the others' links, and does not hear that they were lost.
+/// Rank 0 continues: it sees the others' links end, and does not hear that they were lost.
 int stay() {
   try {
     for (int round = 0; round < 1000; round++) world->barrier();
@@ -99,7 +99,7 @@ void processes(const char* transport) {
   std::filesystem::remove_all(directory);
 }
 
-/// What a process sent before it ended is there for who asks afterwards.
+/// Data that a process sent before it ended is available to later receives.
 void last_words(const char* transport) {
   const auto store =
       std::filesystem::temp_directory_path() / ("ccoll_words_" + std::to_string(getpid()));
@@ -133,7 +133,7 @@ void last_words(const char* transport) {
   std::filesystem::remove(store);
 }
 
-/// One process; the time from main's end to its own.
+/// The time from the end of one process's main to the end of the process.
 Clock::duration time_to_end(const char* transport) {
   int ends[2];
   if (pipe(ends) != 0) std::abort();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Children that are forked where it hurts: inside the caller's own reduction function, inside the
-// caller's own store, and by another thread while ranks meet. The parent goes on as if they had
-// never been; the child may do there what it likes, and gets `aborted` where it returns into ccoll.
-// No Catch2, as in fork_test.cpp.
+// Children forked at awkward points: inside the caller's own reduction or store, and by another
+// thread while ranks meet. The parent must be unaffected. The child may do as it likes there, and
+// gets `aborted` when it returns into ccoll. No Catch2, as in fork_test.cpp.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,7 +54,7 @@ void sum_up(std::vector<Communicator>& ranks, const std::string& what) {
   for (const auto value : values) check(value == kSize, what);
 }
 
-/// What a reduction of kSize ranks gives whose function forks in the first one's thread, once.
+/// The result of a reduction over kSize ranks that forks once, in the first one's thread.
 struct Forking {
   std::atomic<pid_t> child = -1;
   std::thread::id in_thread;
@@ -76,8 +75,8 @@ struct Forking {
   }
 };
 
-/// The caller's own function forks in the middle of a call. Its child may do there what it likes;
-/// where it returns, the call is `aborted`, and what the parent goes on with is its own.
+/// The caller's own function forks in the middle of a call. The child may do as it likes there;
+/// when it returns, its call is `aborted`, and the parent is unaffected.
 void fork_in_reduction(const char* transport, bool returns) {
   const auto what = std::string(returns ? "a child that returns from" : "a child that ends in") +
                     " a reduction by " + transport;
@@ -120,7 +119,7 @@ void fork_in_reduction(const char* transport, bool returns) {
   sum_up(ranks, what);
 }
 
-/// The same on the service thread, where a child that returns has nobody to return to: it ends.
+/// The same on the service thread, where a child that returns has no caller and so exits.
 void fork_in_background(const char* transport) {
   const auto what = std::string("a child of a reduction in the background by ") + transport;
   auto ranks = meet(transport);
@@ -149,8 +148,8 @@ void fork_in_background(const char* transport) {
   sum_up(ranks, what);
 }
 
-/// Another thread forks while ranks meet: its children end well, every second one after it has used
-/// ccoll for itself, and the ranks meet.
+/// Another thread forks while ranks meet. Its children exit with success, every second one after
+/// using ccoll itself, and the ranks meet.
 void fork_while_ranks_meet() {
   const auto meet_in_child = [] {
     auto ranks = meet("tcp");
@@ -170,7 +169,7 @@ void fork_while_ranks_meet() {
   met = true;
 }
 
-/// A store of the caller's own that forks at its `at`-th request.
+/// A custom store that forks at its `at`-th request.
 class ForkingStore final : public Store {
  public:
   ForkingStore(std::shared_ptr<Store> store, int at) : store_(std::move(store)), at_(at) {}
@@ -186,7 +185,7 @@ class ForkingStore final : public Store {
   std::vector<std::string> list(std::string_view prefix, Timeout timeout) override {
     return store_->list(prefix, timeout);
   }
-  // Start-up needs no others.
+  // Start-up needs no other methods.
   void wait(std::span<const std::string>, Timeout) override {}
   std::int64_t add(std::string_view, std::int64_t, Timeout) override { return 0; }
   bool compare_set(std::string_view, std::optional<std::string_view>, std::string_view,
@@ -208,7 +207,7 @@ class ForkingStore final : public Store {
   int requests_ = 0;
 };
 
-/// The child of a store that forks in the middle of start-up: its create fails at once.
+/// The store forks in the middle of start-up; the child's create fails at once.
 void fork_in_store(int at) {
   const auto what = "a child of a store's request " + std::to_string(at);
   const pid_t parent = getpid();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Children that a process with communicators forks: they end at once, whatever of the parent's they
-// destroy, and the parent goes on as if they had never been. No Catch2 here: the children are to
-// run every exit handler, and only those of a user's program.
+// Children forked by a process with communicators: they end at once, whichever of the parent's
+// objects they destroy, and the parent is unaffected. No Catch2: the children run every exit
+// handler, and only those of a user's program.
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -46,7 +46,7 @@ CommunicatorOptions options_for(const char* transport) {
   return testing::options_for(transport, 10s, 10s);
 }
 
-/// The ranks of a job, threads of this process, that meet where rank 0 serves the store.
+/// The ranks of a job, as threads of this process; rank 0 serves the store.
 std::vector<Communicator> meet_at(const std::string& address, const char* transport) {
   std::vector<std::optional<Communicator>> made(kSize);
   {
@@ -77,8 +77,8 @@ void sum_up(std::vector<Communicator>& ranks, const std::string& what) {
   for (const auto value : values) check(value == kSize, what);
 }
 
-/// Children that are forked while a thread that they do not have holds the service's locks do not
-/// need these. Of a rank with something under way, which its service would go on with.
+/// Children do not need the service's locks, which a thread that they lack may hold at the fork.
+/// The rank has a call under way that its service would continue.
 void locked_amid(Communicator& rank, const char* transport) {
   const auto what = std::string("a child of one whose service is busy by ") + transport;
   std::jthread busy([](const std::stop_token& stop) {
@@ -99,8 +99,8 @@ void locked_amid(Communicator& rank, const char* transport) {
     });
 }
 
-/// What is under way when a child is forked, and begun by other threads, goes on in the parent, and
-/// ends at once in the child.
+/// Calls that other threads have begun before a fork continue in the parent, and end at once in the
+/// child.
 void under_way(std::vector<Communicator>& ranks, const char* transport) {
   const auto in = [&](const std::string& what) { return what + " by " + transport; };
   std::vector<std::int32_t> values(kLongBytes / 4, 1), sum(values.size());
@@ -179,13 +179,14 @@ void children(const std::string& address, const char* transport) {
     ranks = Communicator::create_all(kSize, options_for(transport));
     sum_up(ranks, in("in a child"));
   });
-  // Its own buffers lie where its parent's registered memory was, and are not taken for that.
+  // The child's own buffers lie where its parent's registered memory was; they must not pass for
+  // it.
   auto memory = allocate(kLongBytes);
   fork_child(in("a child whose parent has registered memory"), [&] {
     ranks.clear();
     void* const place = memory.data();
     memory.reset();
-    // At once: later anything may lie there.
+    // It must be mapped at once, before anything else takes the address.
     void* const mapped = mmap(place, kLongBytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (mapped != place) return check(false, in("the place is free"));
@@ -216,7 +217,7 @@ void children(const std::string& address, const char* transport) {
   sum_up(ranks, in("ranks that meet afterwards"));
 }
 
-/// Which processes the dumps in the directory are of; one that is being written is none yet.
+/// The processes that wrote the dumps in the directory; unfinished dumps do not count.
 std::vector<std::uint64_t> writers(const testing::Directory& directory) {
   std::vector<std::uint64_t> found;
   for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
@@ -228,7 +229,7 @@ std::vector<std::uint64_t> writers(const testing::Directory& directory) {
   return found;
 }
 
-/// As soon as there are dumps of so many ranks they are all this process's.
+/// Once there are dumps of that many ranks, all must be this process's.
 void check_written(const testing::Directory& directory, std::size_t ranks,
                    const std::string& what) {
   const auto limit = std::chrono::steady_clock::now() + testing::kSoon / 2;
@@ -242,8 +243,8 @@ void check_written(const testing::Directory& directory, std::size_t ranks,
         what);
 }
 
-/// The signal for dumps is that of one process: a child's is not its parent's, and a child writes
-/// over no dump of its parent.
+/// A signal for dumps concerns one process, not its parent or child, and a child overwrites no dump
+/// of its parent.
 void signals() {
   const testing::Directory directory;
   setenv("CCOLL_DUMP", directory.path().c_str(), 1);
@@ -264,7 +265,7 @@ void signals() {
   }
   check(writers(directory).empty(), "a child with ranks of its own has its parent write dumps");
 
-  // The parent is asked while its rank 0 is in a function of the caller's, and cannot write.
+  // The parent's rank 0 is in a function of the caller's when asked, so it cannot write.
   std::atomic<bool> inside = false, go_on = false;
   const auto slow = Reduction::custom(
       [&](const void*, void*, std::size_t, DataType) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work::on_done: functions that are called when operations are over.
+// Work::on_done: callbacks for when operations are over.
 #include <array>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -18,8 +18,8 @@ using testing::run_ranks;
 
 namespace {
 
-/// A function for on_done, and the text that it was given: "" where there was no error, nothing
-/// where it was not called within 20 s.
+/// A callback for on_done and the error text that it got: "" for success, nothing if it was not
+/// called within 20 s.
 class Heard {
  public:
   std::function<void(const Error*)> function() {

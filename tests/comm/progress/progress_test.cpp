@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who makes progress, and what it costs the others.
+// Which thread makes progress, and its cost to the others.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -21,7 +21,7 @@ using testing::run_ranks;
 
 namespace {
 
-/// By this process in half a second, once everybody waits.
+/// Resources that this process uses in half a second while all ranks wait.
 struct Used {
   long switches = 0;
   double processor_ms = 0;
@@ -40,7 +40,7 @@ Used used_while_waiting() {
   return {after.ru_nvcsw - before.ru_nvcsw, ms(after) - ms(before)};
 }
 
-/// Of every thread of this process, the cores on which it may run.
+/// The cores on which each thread of this process may run.
 std::set<std::string> cores_of_threads() {
   std::set<std::string> cores;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -52,7 +52,7 @@ std::set<std::string> cores_of_threads() {
   return cores;
 }
 
-/// How often this process's service thread has gone to sleep or lost its core.
+/// How often this process's service thread has slept or lost its core.
 std::size_t service_switches() {
   std::size_t switches = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -61,7 +61,7 @@ std::size_t service_switches() {
     if (!std::getline(name, line) || line != "ccoll-service") continue;
     std::ifstream status(task.path() / "status");
     while (std::getline(status, line))
-      // Those that it is made to do by others on its core are not its waking.
+      // Involuntary switches are not its own wake-ups.
       if (line.starts_with("voluntary_ctxt_switches:")) switches += std::stoull(line.substr(24));
   }
   return switches;
@@ -110,7 +110,7 @@ TEST_CASE("progress: an operation that nobody waits for goes on beside one that 
         for (int times = 0; times < round % 4; times++) one.test();
         auto two = world.all_reduce_async(std::span(second));
         for (int times = 0; times < round % 3; times++) two.test();
-        // Rank 0 neither waits nor asks until the others are done: its service thread goes on.
+        // Rank 0 neither waits nor polls until the others are done: its service thread continues.
         if (world.rank() != 0) two.wait();
         together.arrive_and_wait();
         two.wait();
@@ -133,7 +133,7 @@ TEST_CASE("progress: of several threads that wait for one communicator, none run
       if (world.rank() == 1) {
         used = used_while_waiting();
         std::this_thread::sleep_for(200ms);
-        // The last first: each ends the wait of one, whoever polls.
+        // The last comes first: each message ends one wait, whichever thread polls.
         for (int tag = kThreads; tag-- > 0;)
           world.send(std::span<const int>(&values[static_cast<std::size_t>(tag)], 1), 0, tag);
         return;
@@ -145,7 +145,7 @@ TEST_CASE("progress: of several threads that wait for one communicator, none run
           world.recv(std::span(&value, 1), 1, thread);
           return expect(value == thread + 1, fmt::format("thread {} got {}", thread, value));
         }
-        // Its patience ends while another has the flag.
+        // Its spinning ends while another thread has the flag.
         std::this_thread::sleep_for(50ms);
         auto probe = world.recv_async(std::span(&value, 1), 1, kThreads);
         const auto outcome = testing::message_of([&] { probe.wait(100ms); });
@@ -194,7 +194,7 @@ TEST_CASE("progress: who makes it in the background may run wherever the process
   const auto errors = run_ranks(2, {}, [&](Communicator& c) {
     for (int call = 0; call < 50; call++) {
       std::vector<float> sums(1 << 16, 1.F);
-      // One begins, and sleeps, while nobody else has anything under way.
+      // One rank begins and then sleeps while the other has nothing under way.
       if (c.rank() == call % 2) std::this_thread::sleep_for(1ms);
       auto work = c.all_reduce_async(sums);
       std::this_thread::sleep_for(1ms);

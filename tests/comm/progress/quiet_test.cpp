@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small calls on a program that is ready: no allocation, no system call. quiet_test; a program of
-// its own: it replaces operator new, and its ranks end without being able to call the system.
+// Small calls of a warmed-up program allocate nothing and make no system call. quiet_test is a
+// program of its own because it replaces operator new and its ranks end unable to make system
+// calls.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
@@ -25,18 +26,18 @@ using namespace ccoll;
 
 namespace {
 
-/// Of this thread.
+/// Counts of this thread.
 thread_local bool counts = false;
 thread_local int allocations = 0;
 thread_local int system_calls = 0;
 
 constexpr int kRanks = 2;
 constexpr int kCalls = 300;
-/// A rank that waits for one whose core is taken away becomes an operation and sleeps.
+/// A rank that waits for one without a core becomes an operation and sleeps, so retry.
 constexpr int kAttempts = 50;
 
-/// Every system call of this thread, but the process's exit and the end of the handler that counts,
-/// is counted instead of made; for good.
+/// Counts every system call of this thread instead of making it, except the process's exit and the
+/// return from the counting handler. It cannot be undone.
 void count_system_calls() {
   struct sigaction action {};
   action.sa_handler = [](int) { system_calls++; };
@@ -54,12 +55,12 @@ void count_system_calls() {
     _exit(77);
 }
 
-/// What one rank calls again and again.
+/// The calls that one rank repeats.
 using Calls = std::function<void(Communicator&)>;
 
 enum Outcome : int { quiet, allocated, called_the_system };
 
-/// Ranks are threads, over `transport`; in a process that does not survive.
+/// Runs ranks as threads over `transport`; ends the process.
 [[noreturn]] void attempt(const char* transport, const Calls& calls) {
   const auto store = make_inproc_store();
   std::atomic<int> ready{0}, done{0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same call again and again, with other data each time: who copies them changes meanwhile
+// Repeats one call with new data each time, while the choice of copier changes
 // (transport/copier_choice.hpp).
 #include <algorithm>
 #include <chrono>
@@ -25,12 +25,12 @@ const int kCalls =
 /// Of a block: more than what its sender copies in any case.
 constexpr std::size_t kElems = CopierChoice::kLeastBytes / sizeof(std::uint32_t) + 7;
 
-/// What rank `from` has for rank `to` in that call.
+/// The value that rank `from` has for rank `to` in that call.
 std::uint32_t mark(int call, int from, int to) {
   return static_cast<std::uint32_t>((call * 16 + from) * 16 + to);
 }
 
-/// What all ranks' marks of that call add up to.
+/// The sum of all ranks' values in that call.
 std::uint32_t sum_of_marks(int call, int size) {
   std::uint32_t sum = 0;
   for (int from = 0; from < size; from++) sum += mark(call, from, 0);
@@ -51,7 +51,7 @@ TEST_CASE("repeated: every call brings what was there when it was made", "[comm]
   const int size = GENERATE(2, 3);
   testing::on_all_transports(size, [&](Communicator& world) {
     const int me = world.rank(), next = (me + 1) % size, last = (me + size - 1) % size;
-    // As many as are no head's (CommunicatorOptions::eager_limit).
+    // The message must exceed the eager limit (CommunicatorOptions::eager_limit).
     const std::size_t message = 5 * kElems;
     std::vector<std::uint32_t> in(kElems * static_cast<std::size_t>(size)), out(in.size()),
         sent(message), got(message);
@@ -86,7 +86,7 @@ TEST_CASE("repeated: so do reductions and broadcasts of registered memory", "[co
   const int size = GENERATE(2, 3);
   testing::on_all_transports(size, [&](Communicator& world) {
     const int me = world.rank();
-    constexpr std::size_t kWhole = 12 * kElems;  // more than is made aside at a time
+    constexpr std::size_t kWhole = 12 * kElems;  // more than is computed aside at a time
     const Memory memory = allocate(2 * kWhole * sizeof(std::uint32_t));
     auto* const begin = reinterpret_cast<std::uint32_t*>(memory.data());
     const std::span in(begin, kWhole), out(begin + kWhole, kWhole);

@@ -8,7 +8,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Operations looked at in a second in which somebody asks every microsecond.
+/// How many operations are looked at per second if a caller asks every microsecond.
 std::size_t looks(std::size_t count) {
   Sweep sweep;
   const Sweep::Clock::time_point begin{1h};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocking calls that hand back what is not over soon (CallOptions::unfinished).
+// Blocking calls that return unfinished work after a while (CallOptions::unfinished).
 #include <array>
 #include <catch2/catch.hpp>
 #include <future>
@@ -14,7 +14,7 @@ using testing::expect;
 
 namespace {
 
-/// More than one, so that calls are repeated, too.
+/// There are several, so that repeated calls are covered, too.
 constexpr int kUnfinishedCalls = 4;
 
 }  // namespace
@@ -23,7 +23,7 @@ TEST_CASE("unfinished: a call that others have not made returns, and its Work en
   std::array<std::latch, kUnfinishedCalls> handed_back{std::latch(1), std::latch(1), std::latch(1),
                                                        std::latch(1)};
   const auto errors = testing::run_ranks(2, {}, [&](Communicator& world) {
-    // The calls below are like this one, whose operation nobody holds.
+    // The calls below repeat this one, whose operation nobody holds.
     std::vector<int> first(3, 1);
     world.all_reduce(first);
     for (int call = 0; call < kUnfinishedCalls; call++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicator::counters(): what went to whom, and what was lost to whom.
+// Communicator::counters(): traffic and losses per peer.
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -19,14 +19,14 @@ using testing::on_all_transports;
 
 namespace {
 
-/// Of one peer; nothing counted where there was nothing.
+/// The counters of one peer; zero if there was no traffic.
 PeerCounters of_peer(const Communicator& communicator, int rank) {
   for (const auto& peer : communicator.counters().peers)
     if (peer.rank == rank) return peer;
   return {};
 }
 
-/// One call of that kind, however its buffers are made; at most 4 bytes an element.
+/// One call of that kind with any buffers; at most 4 bytes per element.
 void call(Communicator& world, Kind kind, std::size_t count, int root, std::string_view algorithm) {
   const auto size = static_cast<std::size_t>(world.size());
   std::vector<std::int32_t> in(count * size + 1, 1), out(count * size + 1);
@@ -68,7 +68,7 @@ struct Case {
   int calls;
 };
 
-/// Of every algorithm that ranks of one host can run.
+/// Draws cases for every algorithm that ranks of one host can run.
 std::vector<Case> draw_cases(int size, std::mt19937& random) {
   std::vector<Case> cases;
   for (const auto& entry : catalogue()) {
@@ -80,14 +80,15 @@ std::vector<Case> draw_cases(int size, std::mt19937& random) {
     if (entry.kind != Kind::reduce && entry.kind != Kind::broadcast && entry.kind != Kind::gather &&
         entry.kind != Kind::scatter)
       problem.root = 0;
-    // Few enough to be one window, of which the formulas count the messages; none without a slice.
+    // The count fits into one window, to which the message formulas apply, but leaves no slice
+    // empty.
     problem.count = entry.kind == Kind::barrier ? 1 : problem.size + random() % 200;
     cases.push_back({&entry, problem, 1 + static_cast<int>(random() % 3)});
   }
   return cases;
 }
 
-/// What was added to the sums over all peers.
+/// The increase of the sums over all peers.
 struct Sums {
   std::uint64_t messages_sent = 0, bytes_sent = 0, messages_received = 0, bytes_received = 0;
   explicit Sums(const Counters& counters) {
@@ -110,7 +111,7 @@ TEST_CASE("counters: messages and bytes of every algorithm are its formulas'", "
     const auto cases = draw_cases(size, random);
     for (const auto& kind : testing::usable_transports()) {
       CAPTURE(seed, size, kind.name);
-      // By rank, and then case.
+      // Indexed by rank, then case.
       std::vector<std::vector<Counters>> counted(static_cast<std::size_t>(size));
       const auto errors =
           testing::run_ranks(size, testing::options_for(kind.name), [&](Communicator& world) {
@@ -145,7 +146,7 @@ TEST_CASE("counters: messages and bytes of every algorithm are its formulas'", "
         CHECK(most_messages == times * theory.busiest.messages);
         CHECK(most_bytes == times * theory.busiest.elems_sent * width);
       }
-      // What one has sent the other has received, by the transport that both say.
+      // Each pair agrees on the bytes sent and received, and on the transport.
       for (int a = 0; a < size; a++) {
         for (const auto& to : counted[static_cast<std::size_t>(a)].back().peers) {
           CHECK(to.transport == kind.name);
@@ -192,7 +193,7 @@ TEST_CASE("counters: time is lost to the rank that is late", "[comm][unit]") {
   constexpr int kLate = 2;
   constexpr auto kDelay = 300ms;
   std::atomic<int> waiting{0};
-  int rounds = 0;  // the late rank's
+  int rounds = 0;  // the late rank's count
   const auto be_late = [&](Communicator& world) {
     world.barrier();
     if (world.rank() != kLate) {
@@ -262,7 +263,7 @@ TEST_CASE("counters: an error is that of the rank that caused it", "[comm][unit]
       world.barrier();
       if (world.rank() == 1) {
         std::this_thread::sleep_for(600ms);
-        testing::message_of([&] { world.close(); });  // it learns there what it has missed
+        testing::message_of([&] { world.close(); });  // the close reports the mismatch
         return;
       }
       int in = 1, out = 0;
@@ -292,7 +293,7 @@ TEST_CASE("counters: a socket that takes no more is a retry", "[comm][unit]") {
   const auto errors = testing::run_ranks(2, testing::options_for("tcp"), [](Communicator& world) {
     std::vector<std::byte> data(64 << 20);
     world.barrier();
-    // So much does not fit any socket's buffers.
+    // It exceeds any socket's buffers.
     if (world.rank() == 1) std::this_thread::sleep_for(200ms);
     world.broadcast(Block(data.data(), data.size(), DataType::uint8), 0);
     if (world.rank() == 0) expect(of_peer(world, 1).retries > 0, "none");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flight recorder: what Communicator::dump() says of the last operations.
+// The flight recorder: what Communicator::dump() reports of the last operations.
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ dump::Dump dump_of(const Communicator& communicator) {
   return value_or_throw(dump::parse(communicator.dump()));
 }
 
-/// A random collective without a root, as the recorder is to tell it.
+/// Makes a random collective without a root; returns its expected line in the recorder.
 std::string make_call(Communicator& world, std::mt19937& random) {
   const std::size_t count = 1 + random() % 9;
   std::vector<float> in(count * 4), out(count * 4);
@@ -55,13 +55,13 @@ std::string make_call(Communicator& world, std::mt19937& random) {
   }
 }
 
-/// A temporary directory, of which CCOLL_DUMP tells.
+/// A temporary directory that CCOLL_DUMP names.
 class DumpDirectory : public testing::Directory {
  public:
   DumpDirectory() { setenv("CCOLL_DUMP", path().c_str(), 1); }
   ~DumpDirectory() { unsetenv("CCOLL_DUMP"); }
 
-  /// Once there are `count`, for at most 5 s.
+  /// Waits for `count` dumps, at most 5 s.
   std::vector<dump::Dump> dumps(std::size_t count) const {
     std::vector<dump::Dump> found;
     for (const auto end = std::chrono::steady_clock::now() + 5s;
@@ -115,7 +115,8 @@ TEST_CASE("flight recorder: it holds messages of both ways with what came", "[co
   const auto errors =
       testing::run_ranks(2, testing::options_for("inproc"), [](Communicator& world) {
         const int peer = 1 - world.rank();
-        // The first goes the ordinary way, later ones the short way, the large one by a grant.
+        // The first call takes the ordinary path, later ones the short path, the large one a
+        // rendezvous.
         for (int round = 0; round < 300; round++) {
           std::vector<float> data(round == 200 ? 100'000 : 2);
           if (world.rank() == 0) world.send(std::span<const float>(data), peer, round);
@@ -145,7 +146,7 @@ TEST_CASE("flight recorder: what is under way names its step and the ranks it wa
         std::vector<float> data(100), out(100);
         world.barrier();
         if (world.rank() == 2) {
-          // The others wait until this rank joins in, having looked.
+          // The others wait until this rank has looked and joins in.
           std::this_thread::sleep_for(100ms);
           world.all_reduce(ConstBlock(data.data(), 100, DataType::float32),
                            Block(out.data(), 100, DataType::float32), ReduceOp::sum,
@@ -182,7 +183,7 @@ TEST_CASE("flight recorder: every rank of a broken communicator leaves one file,
   options.timeout = 200ms;
   const auto errors = testing::run_ranks(3, options, [&](Communicator& world) {
     world.barrier();
-    // Rank 2 does not come, and makes no call that would tell it of the failure.
+    // Rank 2 does not come, and makes no call that would report the failure.
     if (world.rank() != 2) {
       std::vector<float> data(4);
       const auto said = testing::message_of(
@@ -249,7 +250,7 @@ TEST_CASE("flight recorder: at a signal a process that is stuck writes its dumps
   const auto errors = testing::run_threads(3, [&](int number) {
     auto world = Communicator::create(store, number, 3, testing::options_for("inproc"));
     if (number == 2) {
-      // The others are in the barrier, asleep.
+      // The others are asleep in the barrier.
       std::this_thread::sleep_for(200ms);
       kill(getpid(), SIGUSR2);
       dumps = directory.dumps(3);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Memory of the device as users have it.
+/// Device memory of the kinds that users have.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,13 +14,13 @@
 
 namespace ccoll::testing {
 
-/// The same number has the same kind.
+/// The same number always gives the same kind.
 inline MemoryKind kind_of(unsigned number) {
   return kMemoryKinds[number % std::size(kMemoryKinds)];
 }
 
-/// Memory of the device, somewhere in an allocation. What is registered is never freed, so nobody
-/// has to wait for it to be back.
+/// Device memory, somewhere within an allocation. Registered memory is never freed, so that nobody
+/// has to wait until others have released it.
 class AnyDevice {
  public:
   AnyDevice(const Values& values, MemoryKind kind, std::size_t skipped) : count_(values.size()) {

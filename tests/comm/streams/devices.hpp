@@ -27,26 +27,26 @@ using Values = std::vector<std::int32_t>;
 using Device = DeviceBuffer<std::int32_t>;
 constexpr DataType kType = DataType::int32;
 
-/// What CCOLL_TEST_DEVICE_WAY asks for; the tests are run for each.
+/// The value of CCOLL_TEST_DEVICE_WAY; the tests run once for each.
 inline std::string asked_way() {
   const char* const asked = std::getenv("CCOLL_TEST_DEVICE_WAY");
   return asked != nullptr ? asked : "host";
 }
 
-/// The way that collectives of devices are to go in this run of the tests: also a team that copies
-/// whatever it can is one.
+/// How device collectives are made in this run of the tests; "copies" is a team that copies
+/// whatever it can.
 inline std::string way() { return asked_way() == "copies" ? "team" : asked_way(); }
 
-/// How many GPUs the ranks have in this run of the tests.
+/// How many GPUs the ranks use in this run of the tests.
 inline int gpus() {
   const char* const asked = std::getenv("CCOLL_TEST_GPUS");
   static const int count = asked != nullptr ? std::atoi(asked) : 1;
   return count;
 }
-/// In turn, but not so that neighbours never share one.
+/// The ranks take GPUs in turn, shifted so that some neighbours share one.
 inline int gpu_of(int rank) { return (rank + rank / gpus()) % gpus(); }
 
-/// Whether it does so within 20 s.
+/// Whether it becomes true within 20 s.
 inline bool comes_true(const std::function<bool()>& what) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!what() && std::chrono::steady_clock::now() < end)
@@ -54,13 +54,13 @@ inline bool comes_true(const std::function<bool()>& what) {
   return what();
 }
 
-/// Makes the rank's the current one, where there are several.
+/// Makes the rank's GPU the current one, if there are several.
 inline void use_gpu_of(int rank) {
   cuda_on_host_has(gpus());
   if (gpus() > 1) check_cuda(cudaSetDevice(gpu_of(rank)), "a device");
 }
 
-/// Of each of two ranks, whose GPU is then the current one.
+/// A stream of each of two ranks, whose GPU is current when it is used.
 class TwoStreams {
  public:
   const OwnedStream& operator[](std::size_t rank) const { return rank == 0 ? first_ : second_; }
@@ -74,7 +74,7 @@ class TwoStreams {
   OwnedStream second_{flags_on_gpu_of(1)};
 };
 
-/// With the rank's device, and that way.
+/// Options with the rank's device and the requested way.
 inline CommunicatorOptions on_device(CommunicatorOptions options = options_for(""), int rank = 0) {
   options.device.ordinal = gpu_of(rank);
   options.device.way = *parse_device_way(way());
@@ -82,8 +82,8 @@ inline CommunicatorOptions on_device(CommunicatorOptions options = options_for("
   return options;
 }
 
-/// Ranks as threads; those that `has_device` says have the device. Beside the communicator the body
-/// is given another one of the same ranks, whose calls are the host's.
+/// Runs ranks as threads; those that `has_device` selects have the device. The body also gets a
+/// second communicator of the same ranks, which makes calls on the host.
 inline std::vector<std::string> run_on_devices_and_host(
     int size, const std::function<void(Communicator&, Communicator&)>& body,
     const CommunicatorOptions& options, const std::function<bool(int)>& has_device) {
@@ -116,7 +116,7 @@ inline void check_all_well(const std::vector<std::string>& errors) {
   CHECK(errors == std::vector<std::string>(errors.size()));
 }
 
-/// Until it has one; a minute at most, which is enough however busy the machine is.
+/// Waits until it has an error, for at most a minute, which is enough on a busy machine.
 inline void wait_for_error(const Communicator& c) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (c.error().empty() && std::chrono::steady_clock::now() < limit)
@@ -129,7 +129,7 @@ inline Values ramp(std::size_t count, int from) {
   return values;
 }
 
-/// By which way a communicator's collectives go.
+/// The way in which a communicator's collectives are made.
 inline std::string way_of(const Communicator& c) {
   const auto explained = c.explain("all_reduce", 1000, kType);
   const std::string before = "made by GPUs, by ";
@@ -143,7 +143,7 @@ inline CallOptions in(cudaStream_t stream) {
   return options;
 }
 
-/// As a long kernel of the caller's, of 5 s at most.
+/// Acts like a long kernel of the caller's, for at most 5 s.
 inline void hold_until(std::atomic<bool>& may_go, cudaStream_t stream) {
   const auto wait = [](void* go) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
@@ -153,7 +153,7 @@ inline void hold_until(std::atomic<bool>& may_go, cudaStream_t stream) {
   check_cuda(cudaLaunchHostFunc(stream, wait, &may_go), "a host function");
 }
 
-/// Whether the stream, of the current device, comes to its end in that time.
+/// Whether the current device's stream finishes within the limit.
 inline bool ends_within(std::chrono::milliseconds limit, cudaStream_t stream) {
   cudaEvent_t end = nullptr;
   check_cuda(cudaEventCreateWithFlags(&end, cudaEventDisableTiming), "an event");
@@ -178,10 +178,10 @@ struct Collective {
                             : kind == Kind::all_gather || kind == Kind::gather;
     return many || kind == Kind::all_to_all ? count * static_cast<std::size_t>(size) : count;
   }
-  /// `async`: by the form that returns a Work.
+  /// `async`: the form that returns a Work.
   std::optional<Work> make(Communicator& communicator, const void* input, void* output,
                            const CallOptions& options, bool async) const;
-  /// Of another type than kType; returns when the call does.
+  /// Uses a type other than kType; returns when the call does.
   void make_of(DataType type, Communicator& communicator, const void* input, void* output,
                const CallOptions& options) const {
     auto other = *this;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How calls in CUDA's streams end where anything goes wrong, on a device that the host plays.
+// How calls in CUDA's streams end when anything goes wrong, on a device that the host plays.
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A stream stands until it is let go on, as behind work of the caller's; and nothing else does.
+/// Blocks one stream until it is released, as if behind the caller's work, and nothing else.
 class Held {
  public:
   explicit Held(cudaStream_t stream) {
@@ -36,7 +36,7 @@ class Held {
   }
   Held(const Held&) = delete;
   Held& operator=(const Held&) = delete;
-  ~Held() { go_on(); }  // the word stays, for the stream may yet look at it
+  ~Held() { go_on(); }  // the word stays: the stream may yet read it
 
   void go_on() { std::atomic_ref(*word_).store(1); }
 
@@ -44,8 +44,8 @@ class Held {
   std::uint32_t* word_ = nullptr;
 };
 
-/// Whether nobody uses the first of so many GPUs any more, soon after its last communicator: what
-/// looks after streams that were given up does so every 100 ms.
+/// Whether the first of `gpus` GPUs is soon unused after its last communicator: abandoned streams
+/// are checked every 100 ms.
 bool is_left_alone(int gpus) {
   bool is_left = false;
   for (int i = 0; i < 30 && !is_left; i++) {
@@ -56,7 +56,7 @@ bool is_left_alone(int gpus) {
   return is_left;
 }
 
-/// Whether it has come to its end within 10 s.
+/// Whether the stream finishes within 10 s.
 bool ends(cudaStream_t stream) {
   const auto event = *device::make_event();
   check_cuda(cudaEventRecord(event.get(), stream), "an event");
@@ -93,7 +93,7 @@ TEST_CASE("devices: the end of a call's time limit lets the stream go on", "[com
       options);
   CHECK_THAT(errors[0], Catch::Contains("all_reduce") && Catch::Contains("timed out") &&
                             Catch::Contains("rank 1"));
-  // By steps its GPU's words may tell it before the other hosts do.
+  // In stream steps, its GPU's words may tell it before the other hosts do.
   CHECK_THAT(errors[1], (Catch::Contains("broken") || Catch::Contains("rank 0 gave up")) &&
                             Catch::Contains("timed out"));
 }
@@ -109,7 +109,7 @@ TEST_CASE("devices: a rank whose stream does not come to the call is named", "[c
         const Device there(ramp(10, 0));
         Values here(10);
         if (c.rank() == 1) {
-          // As a long kernel of the caller's.
+          // It acts like a long kernel of the caller's.
           check_cuda(cudaLaunchHostFunc(
                          stream,
                          [](void* over) {
@@ -122,7 +122,7 @@ TEST_CASE("devices: a rank whose stream does not come to the call is named", "[c
                          &is_over),
                      "a host function");
         }
-        // When its limit begins, the other rank is sure to stand there.
+        // The other rank is certain to wait there when its limit begins.
         for (int i = 0; c.rank() == 0 && i < 5000 && !is_called; i++)
           std::this_thread::sleep_for(1ms);
         auto* const buffer = c.rank() == 1 ? there.data() : here.data();
@@ -223,7 +223,7 @@ TEST_CASE("devices: what CUDA says of a device that has failed is told on all ra
           work.wait();
         };
         const auto told = message_of(again);
-        // The device is mended before its streams are given back.
+        // The device is repaired before its streams are released.
         if (++ended == 2) cuda_on_host_fails(cudaSuccess);
         while (ended < 2) std::this_thread::yield();
         throw std::runtime_error(told);
@@ -250,7 +250,7 @@ TEST_CASE("devices: a Work ends where the device fails when the call has ended w
         const OwnedStream stream, other;
         const Device there(ramp(10, 0));
         auto work = c.all_reduce_async(Block(there.data(), 10, kType), ReduceOp::sum, in(stream));
-        // The stream has come to the call. From now on it can be told of nothing more.
+        // The stream has reached the call, and can receive no more instructions.
         std::this_thread::sleep_for(50ms);
         std::pair hold(&is_held, &may_go);
         const auto wait = [](void* both) {
@@ -344,7 +344,7 @@ TEST_CASE("devices: after an abort ranks shrink, and devices make their calls ag
     const auto call = [&](Communicator& of, ReduceOp op) {
       of.all_reduce(Block(buffer.data(), 1000, kType), op, in(stream));
     };
-    // Some of them may be what rank 1 ends.
+    // Some of them may fail because rank 1 ends.
     static_cast<void>(message_of([&] {
       for (int i = 0; i < 5; i++) call(c, ReduceOp::max);
     }));
@@ -375,7 +375,7 @@ TEST_CASE("devices: a device that does not make its part in time is told of", "[
         Values here(10);
         std::pair hold(&is_held, &may_go);
         if (c.rank() == 0) {
-          // Nothing of the host's memory gets to the device while this lasts.
+          // Meanwhile no host memory reaches the device.
           const auto wait = [](void* both) {
             const auto [held, go] = *static_cast<decltype(hold)*>(both);
             *held = true;
@@ -395,7 +395,7 @@ TEST_CASE("devices: a device that does not make its part in time is told of", "[
     CHECK_THAT(error, Catch::Contains("not over in time: the device has not made it"));
     if (way() == "steps") CHECK_THAT(error, Catch::Contains(" stands after "));
   }
-  // Rank 0 may have all that it is to wait for.
+  // Rank 0 may have everything that it waits for.
   if (way() == "steps") CHECK_THAT(errors[1], Catch::Contains(" steps, and waits for "));
 }
 
@@ -421,7 +421,7 @@ TEST_CASE("devices: of a kernel that does not end in time it is said where it st
       },
       options);
   cuda_on_host_holds_kernels(false);
-  // Who hears of it from the other may find the device at its end.
+  // A rank that hears of it from the other may find the device already broken.
   CHECK(told >= 1);
   for (const auto& error : errors) {
     CHECK_THAT(error, Catch::Contains("the device has not made it: rank ") &&
@@ -441,7 +441,7 @@ TEST_CASE("devices: a dump says how far the device is with what it has not ended
     auto call = in(stream);
     call.label = "sums";
     auto work = c.all_reduce_async(Block(sums.data(), 1000, kType), ReduceOp::sum, std::move(call));
-    // Once it shows what `is_awaited` looks for.
+    // Waits until a dump shows what `is_awaited` looks for.
     const auto dump_of = [&](const std::function<bool(const dump::UnderWay&)>& is_awaited) {
       for (int i = 0; i < 10'000; i++) {
         const auto dump = value_or_throw(dump::parse(c.dump()));
@@ -457,7 +457,7 @@ TEST_CASE("devices: a dump says how far the device is with what it has not ended
       return shown.device.starts_with("its stream has not come to it") &&
              shown.standing.starts_with("not begun: its stream");
     });
-    // Of two ranks by steps only one stream goes on, so that the other stands in its first wait.
+    // With stream steps only one rank's stream continues, so the other stops in its first wait.
     const bool goes_on = way() == "team" || c.rank() == 0;
     if (goes_on) held->go_on();
     if (goes_on)
@@ -467,7 +467,7 @@ TEST_CASE("devices: a dump says how far the device is with what it has not ended
                                                 : "rank 0 stands after ");
       });
     if (way() == "team") {
-      // The barrier beside it is over, the call is not.
+      // The concurrent barrier is over, but the call is not.
       const auto dump =
           dump_of([](const auto& shown) { return shown.standing == "the host has done its part"; });
       expect(has_words(dump.under_way.front(), "lane 0 not ended after 0 steps"),
@@ -504,7 +504,7 @@ TEST_CASE("devices: what calls in streams have stays when all communicators are 
   std::optional<Held> held;
   std::atomic<bool> is_over{false};
   std::atomic<int> called{0}, closed_before{0};
-  // A close() that waits for the device has the test fail, not stand.
+  // If close() waits for the device, the test fails instead of hanging.
   std::jthread late;
   check_all_well(run_on_devices(2, [&](Communicator& c) {
     const auto rank = static_cast<std::size_t>(c.rank());
@@ -522,17 +522,17 @@ TEST_CASE("devices: what calls in streams have stays when all communicators are 
     else
       c.all_reduce_async(ConstBlock(rank == 0 ? here.data() : buffer, 70'000, kType),
                          Block(buffer, 70'000, kType), ReduceOp::sum, in(streams[rank]));
-    // Time for what the stream is to copy from the host.
+    // This gives the stream time to copy from the host.
     std::this_thread::sleep_for(100ms);
     for (++called; called < 2;) std::this_thread::yield();
-    // What it says of calls under way differs from way to way.
+    // Its error about calls under way depends on the way.
     static_cast<void>(message_of([&] { c.close(); }));
     closed_before += is_over ? 0 : 1;
   }));
   CHECK(closed_before == 2);
   CHECK_FALSE(is_over.exchange(true));
   late.join();
-  // Which no kernel does that finds its memory gone.
+  // A kernel whose memory is gone would never finish.
   for (const std::size_t rank : {0, 1}) {
     use_gpu_of(static_cast<int>(rank));
     CHECK(ends(streams[rank]));
@@ -558,7 +558,7 @@ TEST_CASE("devices: a stream whose call has failed does not wait for room", "[co
                                     in(streams[rank]));
         };
         auto first = call(0);
-        // Rank 0 needs room for it, and gets none before the first has ended.
+        // Rank 0 needs room for it, but gets none before the first call has ended.
         expect(!message_of([&] { call(1).wait(); }).empty(), "calls that differ");
         static_cast<void>(message_of([&] { first.wait(); }));
       },
@@ -571,8 +571,8 @@ TEST_CASE("devices: a stream whose call has failed does not wait for room", "[co
 }
 
 TEST_CASE("devices: a rank gives no context to a GPU that is not its own", "[comm]") {
-  if (gpus() > 1) return;  // which are others' own
-  // What earlier communicators have left on GPU 0 goes with the last one of it.
+  if (gpus() > 1) return;  // then each GPU is some rank's own
+  // Remnants of earlier communicators on GPU 0 go with its last communicator.
   check_all_well(run_on_devices(2, [](Communicator& c) { c.barrier(); }));
   REQUIRE(is_left_alone(2));
   auto options = on_device();
@@ -585,12 +585,12 @@ TEST_CASE("devices: a rank gives no context to a GPU that is not its own", "[com
     const Device buffer(Values(10));
     const Values ones(10, 1);
     Work work;
-    // All threads that have used no GPU have GPU 0 as their current one.
+    // GPU 0 is current on all threads that have not used a GPU.
     std::thread([&] {
       work = c.all_reduce_async(ConstBlock(ones.data(), 10, kType), Block(buffer.data(), 10, kType),
                                 ReduceOp::sum, in(stream));
     }).join();
-    // Nobody but the communicators' own threads looks after it.
+    // Only the communicators' own threads look after it.
     stream.wait();
     for (int i = 0; i < 5000 && !work.test(); i++) std::this_thread::sleep_for(1ms);
     work.wait();
@@ -598,7 +598,7 @@ TEST_CASE("devices: a rank gives no context to a GPU that is not its own", "[com
   }));
   CHECK(cuda_on_host_has_context(1));
   CHECK_FALSE(cuda_on_host_has_context(0));
-  // One that has a context becomes the current one again.
+  // A device that has a context becomes current again.
   check_cuda(cudaSetDevice(0), "a device");
   { const device::CurrentDevice current(1); }
   int now = -1;

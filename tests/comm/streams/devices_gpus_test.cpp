@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Teams whose ranks have several GPUs of a process, which the host plays: each has kernels, streams
-// and memory of its own, and reaches others' memory only once it has been told to.
+// Teams whose ranks use several GPUs of a process, which the host plays. Each GPU has its own
+// kernels, streams and memory, and reaches others' memory only after being given access.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kGpus = 20;
 
-/// Ranks as threads, each with the GPU that it is told, which is its current one.
+/// Ranks as threads; each has the given GPU, which is its current one.
 std::vector<std::string> run_on_gpus(const std::vector<int>& gpu_of_rank,
                                      const std::function<void(Communicator&)>& body,
                                      DeviceWay way = DeviceWay::automatic,
@@ -41,7 +41,7 @@ std::vector<std::string> run_on_gpus(const std::vector<int>& gpu_of_rank,
   });
 }
 
-/// GPUs on which two calls of many lanes have no room together.
+/// GPUs that have no room for two calls of many lanes at once.
 class SmallGpus {
  public:
   SmallGpus() { cuda_on_host_has_multiprocessors(3); }
@@ -49,10 +49,10 @@ class SmallGpus {
   SmallGpus& operator=(const SmallGpus&) = delete;
   ~SmallGpus() { cuda_on_host_has_multiprocessors(16); }
 };
-/// So many elements have several lanes.
+/// A call of this many elements has several lanes.
 constexpr std::size_t kOfManyLanes = 1 << 20;
 
-/// Some calls of every kind, the results of which are known.
+/// Makes some calls of every kind, with known results.
 void call_all(Communicator& c) {
   const OwnedStream stream;
   const int size = c.size(), rank = c.rank();
@@ -82,7 +82,7 @@ void call_all(Communicator& c) {
     expect(in_place.values() == sums, "all_reduce");
     expect(all.values() == gathered, "all_gather");
     expect(part.values() == scattered, "reduce_scatter");
-    // Everybody has the same, and gets each one's copy of its own block.
+    // All ranks have the same input, and get each rank's copy of their own block.
     Values copies(count * n);
     for (std::size_t i = 0; i < count * n; i++)
       copies[i] = rank + static_cast<std::int32_t>(i % count);
@@ -122,13 +122,13 @@ TEST_CASE("gpus: a call begins when all ranks' streams have come to it, on all G
     const OwnedStream streams[2];
     const Device sums(Values(3000, 1)), late(Values(3000, 1));
     for (int call = 0; call < 6; call++) {
-      // In streams that nothing else orders.
+      // Only the calls order these streams.
       const auto& stream = streams[call % 2];
       if (call == 0 && c.rank() == 3) hold_until(may_go, stream);
       c.all_reduce(Block(sums.data(), 3000, kType), ReduceOp::sum, in(stream));
     }
     if (c.rank() == 3) {
-      // No kernel is in others' way meanwhile.
+      // No kernel may block another meanwhile.
       std::this_thread::sleep_for(50ms);
       const int running = cuda_on_host_runs_teams();
       may_go = true;
@@ -194,7 +194,7 @@ TEST_CASE("gpus: one thread has several, plain and in one graph", "[comm]") {
     check();
   }
   for (int i = 0; i < 2; i++) {
-    // Of those that wrap around all are right as long as they are alike.
+    // Sums may wrap around; they are right as long as all ranks agree.
     graphs[static_cast<std::size_t>(i)]->launch(*streams[0]);
     streams[0]->wait();
     expected *= kRanks * kRanks;
@@ -209,7 +209,7 @@ TEST_CASE("gpus: buffers that other GPUs do not reach are lent to none, and not 
   const auto body = [](Communicator& c) {
     expect(way_of(c) == "team", way_of(c));
     const OwnedStream stream;
-    // As of a pool; not given back to those that others have, too.
+    // Memory like a pool's, which must not go back to the DevicePool that others use.
     void* memory = nullptr;
     auto mode = cudaStreamCaptureModeRelaxed;
     cudaThreadExchangeStreamCaptureMode(&mode);
@@ -232,7 +232,7 @@ TEST_CASE("gpus: buffers that other GPUs do not reach are lent to none, and not 
 }
 
 TEST_CASE("gpus: where copies between them do not work kernels make the calls", "[comm]") {
-  // Of each kind GPUs that nobody has tried out before.
+  // Each kind needs GPUs that no test has probed before.
   const auto [how, first] =
       GENERATE(table<cuda_on_host_peers, int>({{kCopiesWrong, 16}, {kCopiesHang, 18}}));
   CAPTURE(how);
@@ -244,7 +244,7 @@ TEST_CASE("gpus: where copies between them do not work kernels make the calls", 
   };
   check_all_well(
       run_on_gpus({first, first + 1, first}, body, DeviceWay::automatic, DeviceCopies::always));
-  // On each GPU each of 5 calls of 3 sizes.
+  // Each GPU runs 5 calls in each of 3 sizes.
   CHECK(cuda_on_host_team_kernels() - kernels == 2 * 15);
   cuda_on_host_has_peers(kPeersWell);
 }
@@ -253,31 +253,31 @@ TEST_CASE(
     "gpus: copies begin when all ranks' streams have come to them, and end before any goes on",
     "[comm]") {
   std::atomic<bool> may_go{false};
-  // Two ranks share a GPU: there is something to copy on within it.
+  // Two ranks share a GPU, so there are copies within it, too.
   const auto body = [&](Communicator& c) {
     const auto n = static_cast<std::size_t>(c.size());
-    // Nothing else orders them.
+    // Nothing but the calls orders these streams.
     struct {
       OwnedStream stream;
       Device own{Values(3000, 0)}, all{Values(12'000, 0)}, exchanged{Values(12'000, 0)};
     } beside[2];
     for (int call = 0; call < 6; call++) {
       const auto& [stream, own, all, exchanged] = beside[call % 2];
-      // Other GPUs have something for it.
+      // Meanwhile other GPUs have data for it.
       if (call == 0 && c.rank() == 1) hold_until(may_go, stream);
-      // What is sent is only there then, and what was there before is only gone then.
+      // The input is written only in the stream, and the old output disappears only there.
       check_cuda(cudaMemsetAsync(own.data(), 1 + call + c.rank(), 12'000, stream), "cudaMemset");
       check_cuda(cudaMemsetAsync(all.data(), 0x22, 12'000 * n, stream), "cudaMemset");
       check_cuda(cudaMemsetAsync(exchanged.data(), 0x22, 12'000 * n, stream), "cudaMemset");
       c.all_gather(ConstBlock(own.data(), 3000, kType), Block(all.data(), c.size() * 3000, kType),
                    in(stream));
-      // And nobody reads it any more, as none reads or writes what was gathered in the end.
+      // By then nobody reads the input, and after the second call nobody uses the gathered data.
       check_cuda(cudaMemsetAsync(own.data(), 0x55, 12'000, stream), "cudaMemset");
       c.all_to_all(ConstBlock(all.data(), c.size() * 3000, kType),
                    Block(exchanged.data(), c.size() * 3000, kType), in(stream));
       check_cuda(cudaMemsetAsync(all.data(), 0x55, 12'000 * n, stream), "cudaMemset");
       if (call == 0 && c.rank() == 1) {
-        // Until others have come as far as they can.
+        // The other ranks get as far as they can.
         std::this_thread::sleep_for(50ms);
         may_go = true;
       }
@@ -319,7 +319,7 @@ TEST_CASE("gpus: a stream of another GPU is refused, and nothing is broken", "[c
 }
 
 TEST_CASE("gpus: where GPUs do not reach each other the next way serves, on all ranks", "[comm]") {
-  // Of each kind GPUs that nobody has tried out before. What streams share is tried out, too.
+  // Each kind needs GPUs that no test has probed. What streams share is probed, too.
   const auto [how, first, serves] =
       GENERATE(table<cuda_on_host_peers, int, std::string>({{kPeersTooMany, 4, "steps"},
                                                             {kPeersApart, 6, "host"},
@@ -333,7 +333,7 @@ TEST_CASE("gpus: where GPUs do not reach each other the next way serves, on all 
     call_all(c);
   }));
   if (how == kPeersHang) CHECK(std::chrono::steady_clock::now() - begun > 5s);
-  // What is known is not tried out again, and does not hang again.
+  // Known results are not probed again, so nothing hangs again.
   const auto again = std::chrono::steady_clock::now();
   check_all_well(run_on_gpus(
       {first, first + 1},
@@ -353,7 +353,7 @@ TEST_CASE("gpus: a launch that one GPU refuses ends the others' parts, and serve
   cuda_on_host_has(kGpus);
   auto options = options_for("");
   options.device.ordinal = 15;
-  // As long as it is there, teams that are gone are kept.
+  // While it lives, ended teams are kept.
   const auto keeper = Communicator::create_all(1, options);
   std::atomic<int> called{0};
   const std::vector<int> of_rank = {12, 13, 12};
@@ -398,7 +398,7 @@ TEST_CASE("gpus: teams on the same GPUs never stand in each other's way", "[comm
     for (std::size_t i = 0; i < kTeams; i++) sums.emplace_back(Values(kOfManyLanes, 1));
     std::int32_t expected = 1;
     for (auto& go : may_go) {
-      // Until all have been launched.
+      // The streams wait until all calls are launched.
       for (const auto& stream : streams)
         if (c.rank() == 0) hold_until(go, stream);
       for (std::size_t i = 0; i < kTeams; i++)
@@ -470,7 +470,7 @@ TEST_CASE("gpus: graphs of teams on the same GPUs never stand in each other's wa
     for (const auto& each : calls) have_ended &= ends_within(60s, *each.streams[0]);
   }
   if (!have_ended) {
-    // Nobody ends them, and whatever is given back would wait for them.
+    // They never end, and freeing anything would wait for them.
     std::fputs("graphs of two teams wait for each other\n", stderr);
     std::fflush(nullptr);
     std::_Exit(1);
@@ -518,7 +518,7 @@ TEST_CASE("gpus: one thread makes ranks with a GPU of each", "[comm]") {
     CHECK(sums[i].values().front() == first);
     CHECK(sums[i].values().back() == first + static_cast<int>(size) * 299);
   }
-  // The GPU is the rank's own: memory of another one is refused.
+  // The GPU is the rank's own, so memory of another one is refused.
   check_cuda(cudaSetDevice(9), "a device");
   const Device elsewhere(ramp(1, 0));
   for (std::size_t i = 0; i < size; i++)
@@ -534,7 +534,7 @@ TEST_CASE("gpus: what is gone is in nobody's way", "[comm]") {
   cuda_on_host_has(kGpus);
   auto options = options_for("");
   options.device.ordinal = 15;
-  // As long as it is there, teams that are gone are kept.
+  // While it lives, ended teams are kept.
   const auto keeper = Communicator::create_all(1, options);
   const std::vector<std::vector<int>> all = {{0, 1},    {1, 0},    {0, 1, 0}, {0, 1, 1},
                                              {1, 0, 0}, {1, 0, 1}, {0, 0, 1}, {1, 1, 0}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that are captured in graphs, on a device that the host plays.
+// Calls captured in graphs, on a device that the host plays.
 #include <atomic>
 #include <chrono>
 #include <optional>
@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// While it lives, kernels and copies that are not captured stand in the middle.
+/// While it lives, uncaptured kernels and copies stop midway.
 struct HeldDevice {
   HeldDevice() { hold(true); }
   HeldDevice(const HeldDevice&) = delete;
@@ -28,7 +28,7 @@ struct HeldDevice {
   }
 };
 
-/// The same of kernels of graphs.
+/// The same for kernels in graphs.
 struct HeldGraphs {
   HeldGraphs() { cuda_on_host_holds_graphs(true); }
   HeldGraphs(const HeldGraphs&) = delete;
@@ -53,7 +53,7 @@ TEST_CASE("devices: a communicator that ends while a stream is captured leaves n
     const Graph graph(stream, [&] {
       other.reset();
       memory.reset();
-      // In the other rank's capture, too, whoever is the last to have what both share.
+      // Both ranks are capturing when the last of them releases what they share.
       std::this_thread::sleep_for(100ms);
     });
     c.barrier();
@@ -67,7 +67,7 @@ TEST_CASE("devices: a graph runs as often as one likes, among other calls", "[co
     const OwnedStream stream;
     const Device buffer(Values(500, 1)), got(Values(10));
     const int other = 1 - c.rank();
-    // The very first call of the communicator in a stream.
+    // It captures the communicator's very first call in a stream.
     c.barrier();
     const Graph graph(stream, [&] {
       const auto work =
@@ -90,7 +90,7 @@ TEST_CASE("devices: a graph runs as often as one likes, among other calls", "[co
     expect(buffer.values() == Values(500, value), "a graph's all_reduce");
     expect(got.values() == Values(10, value), "a graph's message");
     c.close();
-    // What is left of it does not stand in the stream's way.
+    // Its remains do not block the stream.
     graph.launch(stream);
     stream.wait();
   }));
@@ -118,7 +118,7 @@ TEST_CASE("devices: a factor is read where it lies when the stream comes to the 
         values[static_cast<std::size_t>(i)] = first * i + second * (i + 1);
       return values;
     };
-    // Each rank has a factor of its own.
+    // Each rank has its own factor.
     std::atomic<bool> may_go{false};
     hold_until(may_go, stream);
     call();
@@ -134,7 +134,7 @@ TEST_CASE("devices: a factor is read where it lies when the stream comes to the 
       stream.wait();
       expect(sums.values() == expected(value, value + 1), "a graph's factor");
     }
-    // Without a stream, too.
+    // It works without a stream, too.
     write(4);
     c.all_reduce(Block(mine.data(), 500, kType), scaled);
     stream.wait();
@@ -206,10 +206,10 @@ class Branches {
 
  private:
   std::span<const OwnedStream> streams_;
-  std::vector<cudaEvent_t> events_;  // of each stream's device
+  std::vector<cudaEvent_t> events_;  // on the device of each stream
 };
 
-/// GPUs of the ranks that one thread has; the first's is its current one before and afterwards.
+/// GPUs of one thread's ranks; the first rank's is current before and after.
 class GpusOfRanks {
  public:
   GpusOfRanks() { use_gpu_of(0); }
@@ -246,14 +246,14 @@ TEST_CASE("devices: one graph of several ranks' calls, which one thread captures
     CallGroup group;
     for (std::size_t i = 0; i < kRanks; i++)
       ranks[i].all_reduce(Block(sums[i].data(), kCount, kType), ReduceOp::sum, in(streams[i]));
-    // Two calls of each rank in one group, one of them with memory of the host.
+    // One group holds two calls of each rank, one of them with host memory.
     for (std::size_t i = 0; i < kRanks; i++)
       ranks[i].broadcast(Block(i == 1 ? here.data() : sums[i].data(), kCount, kType), 2,
                          in(streams[i]));
     group.end();
   };
   const Branches branches(streams);
-  // The very first call.
+  // It captures the very first call.
   const Graph graph(streams[0], [&] {
     branches.fork();
     call_all();
@@ -267,12 +267,12 @@ TEST_CASE("devices: one graph of several ranks' calls, which one thread captures
       for (const auto& stream : streams) stream.wait();
     }
   }
-  // Rank 1 has what the broadcast brings in the host's memory, and sums that grow more slowly.
+  // Rank 1 receives the broadcast in host memory, and its sums grow more slowly.
   CHECK(sums[0].values() == sums[2].values());
   CHECK(here == sums[2].values());
   for (auto& rank : ranks) CHECK(rank.error().empty());
   for (auto& rank : ranks) rank.close();
-  // What is left of them does not stand in the stream's way.
+  // Their remains do not block the stream.
   graph.launch(streams[0]);
   streams[0].wait();
 }
@@ -297,7 +297,7 @@ TEST_CASE("devices: copies and kernels of a team follow one another, also in gra
     exchanged.push_back(GpusOfRanks::memory(rank, Values(kRanks * kCount)));
   }
   Values in_place(expected[1].begin() + kCount, expected[1].begin() + 2 * kCount);
-  // Of one of the ranks the all_gather is in place.
+  // For one rank the all_gather is in place.
   const auto call_all = [&] {
     CallGroup group;
     for (std::size_t i = 0; i < kRanks; i++)
@@ -325,11 +325,11 @@ TEST_CASE("devices: copies and kernels of a team follow one another, also in gra
   for (int round = 0; round < 3; round++) {
     for (const auto& stream : streams) stream.wait();
     for (int i = 0; i < 2; i++) graph.launch(streams[0]);
-    // What comes into the others' streams comes behind it.
+    // Work that is put into the others' streams comes behind it.
     branches.fork();
     call_all();
     for (int i = 0; i < 3; i++) {
-      // Block i of what rank r has exchanged is block r of what rank i has gathered.
+      // Block i of rank r's exchanged data is block r of rank i's gathered data.
       Values sum(kCount);
       for (std::size_t rank = 0; rank < kRanks; rank++) {
         const auto& block = rank == 1 ? in_place : expected[rank];
@@ -346,7 +346,7 @@ TEST_CASE("devices: copies and kernels of a team follow one another, also in gra
 
 TEST_CASE("devices: a graph beside another call of its team is told on all ranks", "[comm]") {
   if (way() != "team") return;
-  // Where copies are asked for, all_gather is some.
+  // If copies are requested, all_gather is made of copies.
   const auto plain = GENERATE(Kind::all_reduce, Kind::all_gather);
   const auto in_graph = GENERATE(Kind::all_reduce, Kind::all_gather);
   CAPTURE(to_string(plain), to_string(in_graph));
@@ -376,7 +376,7 @@ TEST_CASE("devices: a graph beside another call of its team is told on all ranks
     call_all(in_graph, captured);
     branches.join();
   });
-  // Behind one another they are well.
+  // They succeed one behind another.
   for (int i = 0; i < 3; i++) {
     graph.launch(captured[0]);
     captured[0].wait();
@@ -432,7 +432,7 @@ TEST_CASE("devices: what ends a communicator ends a graph of its team that stand
       REQUIRE_FALSE(ends_within(1ms, streams[0]));
       REQUIRE(std::chrono::steady_clock::now() < limit);
     }
-    // No host knows of it.
+    // No host knows about it.
     if (how == "a late message") {
       CallOptions options;
       options.timeout = 50ms;
@@ -449,7 +449,7 @@ TEST_CASE("devices: what ends a communicator ends a graph of its team that stand
     wait_for_error(rank);
     CHECK_THAT(rank.error(), Catch::Contains(why));
   }
-  // It ends as often as it is launched.
+  // It fails each time it is launched.
   graph.launch(streams[0]);
   streams[0].wait();
 }
@@ -472,7 +472,7 @@ TEST_CASE("devices: a graph beside another call of its rank's streams is told on
     const auto begin = [&](const std::string& how, std::size_t i) {
       how == "plain" ? works.push_back(call(i)) : graphs[i].launch(streams[i]);
     };
-    // Behind one another they are well.
+    // They succeed one behind another.
     for (int i = 0; i < 3; i++) {
       begin(first, 0);
       streams[0].wait();
@@ -484,12 +484,12 @@ TEST_CASE("devices: a graph beside another call of its rank's streams is told on
     works.clear();
     c.barrier();
 
-    // Those of rank 0 stand, as rank 1 does not come.
+    // Rank 0's calls wait, because rank 1 does not come.
     if (c.rank() == 0) begin(first, 0);
     if (c.rank() == 0) begin(second, 1);
     wait_for_error(c);
     const auto error = c.error();
-    // Nor is it waited for.
+    // Nothing waits for it, either.
     if (c.rank() == 1) graphs[0].launch(streams[0]);
     for (const auto& stream : streams) stream.wait();
     for (auto& work : works) {

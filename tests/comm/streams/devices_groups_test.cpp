@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups of calls in CUDA's streams, on a device that the host plays: what one thread calls for
-// several ranks comes into streams in the order of its calls, whoever makes them.
+// Groups of calls in CUDA's streams, on a device that the host plays. One thread's calls for
+// several ranks enter the streams in the order of its calls, whoever makes them.
 #include <fmt/format.h>
 #include <time.h>
 
@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::size_t kCount = 100;
 
-/// One thread has all ranks of two communicators, one of which goes through the host, and a stream
-/// for each rank. Every call's result is the next one's input, so that it tells their order.
+/// One thread drives all ranks of two communicators, one of which works through the host, with a
+/// stream for each rank. Each call's result is the next one's input, so it shows their order.
 class Driver {
  public:
   explicit Driver(unsigned seed) : random_(seed) {
@@ -50,7 +50,7 @@ class Driver {
       INFO(calls_ << " on rank " << i);
       REQUIRE(from_[i].values() == Values(kCount, expected_[i]));
       REQUIRE(devices_[i].error() + hosts_[i].error() == "");
-      // Small numbers again.
+      // Begins again with small numbers.
       const Values values(kCount, expected_[i] = static_cast<std::int32_t>(i) + 1);
       check_cuda(cudaMemcpy(from_[i].data(), values.data(), 4 * kCount, cudaMemcpyHostToDevice),
                  "memcpy");
@@ -64,10 +64,10 @@ class Driver {
 
   std::size_t below(std::size_t limit) { return random_() % limit; }
 
-  /// By all ranks; the Works, if asynchronous.
+  /// Makes the call on all ranks; returns the Works if it is asynchronous.
   std::vector<Work> make_call() {
     auto what = static_cast<What>(below(6));
-    // Two in a row are one batch.
+    // Two in a row would be one batch.
     if (what == What::rotation && last_ == what) what = What::sum;
     last_ = what;
     const int root = static_cast<int>(below(kRanks));
@@ -198,7 +198,7 @@ TEST_CASE("devices: a Work may be waited for, and asked for, in its open group",
       const auto message = message_of([&] { early.wait(30ms); });
       was_early = true;
       expect(message.starts_with("timed_out"), "it does not return");
-      // One behind it.
+      // A call behind it.
       auto next = call();
       c.barrier(in(stream));
       next.wait(20s);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of a GPU that ccoll::allocate gives, or that is registered, on a GPU that the host plays:
-// any call takes it as it takes memory of cudaMalloc, and it goes without waiting for streams.
+// GPU memory from ccoll::allocate, and registered memory, on a GPU that the host plays: every call
+// accepts it like cudaMalloc's, and it is freed without waiting for streams.
 #include <fcntl.h>
 #include <fmt/format.h>
 
@@ -124,7 +124,7 @@ TEST_CASE("devices: memory of cudaMalloc is registered in parts that do not over
     const Memory allocated = allocate(100, Where::device);
     CHECK(refused(allocated.data(), 1).find("is registered already") != std::string::npos);
   }
-  // By a thread that has used no GPU yet.
+  // The thread has not used a GPU yet.
   std::string said;
   std::jthread([&] { said = refused(data, kBytes); }).join();
   CHECK(said == "no error");
@@ -138,7 +138,7 @@ TEST_CASE(
   const AnyDevice buffer(Values(100), MemoryKind::ordinary, 0);
   cuda_on_host_closes(buffer.data());
   const auto said = logged([&] {
-    // It may be of several mappings, of one of which CUDA would tell the range.
+    // It may consist of several mappings, while CUDA would report the range of only one.
     for (const std::size_t bytes : {100, 1 << 20, 100}) {
       Memory memory = register_memory(buffer.data(), bytes);
       CHECK(memory.data() == reinterpret_cast<std::byte*>(buffer.data()));

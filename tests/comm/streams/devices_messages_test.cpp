@@ -26,7 +26,7 @@ TEST_CASE("devices: messages", "[comm]") {
           expected.resize(count + 3, -1);
           expect(got.values() == expected, "send_recv, or what lies behind what came");
           expect(work.received(0).count == count, "another count than was sent");
-          // From a device to the host, in the caller's time.
+          // A message from the device to the host, made synchronously.
           Values here(count);
           if (c.rank() == 0) {
             c.send(ConstBlock(out.data(), count, kType), 1);
@@ -109,7 +109,7 @@ TEST_CASE("devices: nor by those of the host's memory, nor by empty ones", "[com
     std::vector<Values> here;
     std::vector<Work> works;
     const auto count_of = [](int i) { return i % 5 == 4 ? 0UL : 20UL; };
-    // The two ends differ in where they have a message.
+    // The two ends keep the same message in different kinds of memory.
     const auto is_there = [&](int i) { return c.rank() == 0 ? i % 3 == 0 : i % 2 == 0; };
     for (int i = 0; i < kMessages; i++) {
       const auto values = c.rank() == 0 ? Values(20, i) : Values(20);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that the host makes in parts, on a device that it plays itself: what they leave, how much
-// memory they take for it, what goes on beside what, and how they end.
+// Calls that the host makes in parts, on a device that it plays itself: their results, the memory
+// they take, what overlaps, and how they end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace {
 using Floats = std::vector<float>;
 using FloatsThere = DeviceBuffer<float>;
 
-/// The ring has three quarters of it.
+/// The ring takes three quarters of it.
 constexpr std::size_t kRoom = 1 << 20, kRing = kRoom / 4 * 3;
 
 CommunicatorOptions with_little_room(const std::string& transport = "") {
@@ -50,7 +50,7 @@ struct Place {
   enum class How { plain, in_stream, in_graph } how = How::plain;
 };
 
-/// Makes it so many times, and returns the output.
+/// Makes the call `times` times and returns the output.
 Floats make(Communicator& c, const Collective& collective, const Floats& input,
             std::size_t out_elems, const Place& place, int times) {
   const OwnedStream stream;
@@ -73,7 +73,7 @@ Floats make(Communicator& c, const Collective& collective, const Floats& input,
   return place.device_out ? out_there.values() : out_here;
 }
 
-/// A reduction that waits where it is given what no other element is, until it may go on.
+/// A reduction that stops at an element with a value of its own until it is released.
 struct Gate {
   static constexpr std::int32_t kHere = 1'000'000;
   std::atomic<bool> is_there{false}, may_go{false};
@@ -95,9 +95,9 @@ struct Gate {
   }
 };
 
-/// Of in-place all_reduces below: eight parts of 256 KiB, in any window that links have.
+/// In-place all_reduces below have eight parts of 256 KiB, whatever window the links have.
 constexpr std::size_t kLargeCount = 512 << 10, kOfPart = kLargeCount / 8;
-/// Where a Gate is found, by whoever combines that.
+/// The element at which a Gate stops the rank that combines it.
 constexpr std::size_t kGateAt = 3 * kOfPart + 77;
 
 Values with_gate(Communicator& c) {
@@ -130,7 +130,7 @@ TEST_CASE("devices: large calls leave to the bit what they leave on the host, in
     std::size_t graphs = 0;
     for (int i = 0; i < trials; i++) {
       Collective collective{kKinds[same() % 8], 0, static_cast<int>(same() % c.size())};
-      // 2 to 5 times the room, of the larger buffer.
+      // The larger buffer takes 2 to 5 times the room.
       const auto bytes = 2 * kRoom + same() % (3 * kRoom);
       collective.count = 1;
       const auto blocks = std::max(collective.elems(true, size), collective.elems(false, size));
@@ -162,7 +162,7 @@ TEST_CASE("devices: large blocks that lie here and there, and in place", "[comm]
       [](Communicator& c) {
         const OwnedStream stream;
         const auto me = static_cast<std::size_t>(c.rank());
-        // Of rank r for rank s; some are empty.
+        // From rank r to rank s; some blocks are empty.
         const auto elems = [](std::size_t r, std::size_t s) {
           return (r + 2 * s) % 4 == 0 ? 0 : 100'000 * (1 + (r + s) % 3) + 7 * s;
         };
@@ -187,7 +187,7 @@ TEST_CASE("devices: large blocks that lie here and there, and in place", "[comm]
                         here_out[i].size(), kType});
         }
         c.all_to_all_v(from, to, in(stream));
-        // In place, of several buffers.
+        // A call in place with several buffers.
         const Device a(ramp(300'000, c.rank()));
         Values b = ramp(70'000, c.rank());
         const Device d(ramp(200'001, c.rank()));
@@ -243,7 +243,8 @@ TEST_CASE("devices: blocks of one length are one copy of each part", "[comm]") {
                      Block(output.data(), c.size() * 200'000, kType), in(stream));
         stream.wait();
         c.barrier();
-        // 3.2 MB are 13 parts or more, each with one block that is read and three that are written.
+        // 3.2 MB are at least 13 parts, each with one block that is read and three that are
+        // written.
         const auto copies = cuda_on_host_copies() - before;
         expect(copies % kRanks == 0 && copies / kRanks >= 26 && copies / kRanks <= 30,
                fmt::format("{} copies", copies));
@@ -265,7 +266,7 @@ TEST_CASE("devices: what a part reads comes, and what another has written goes, 
       [&](Communicator& c) {
         const OwnedStream stream;
         if (c.rank() == 1) {
-          // First the other has the host's part of no window done.
+          // At first the other rank's host has finished no window.
           expect(comes_true([&] { return is_called.load(); }), "the call has not been made");
           expect(comes_true([&] { return cuda_on_host_copied() - before == 2 * 4 * kOfPart; }),
                  fmt::format("{} bytes before the first part", cuda_on_host_copied() - before));
@@ -281,7 +282,8 @@ TEST_CASE("devices: what a part reads comes, and what another has written goes, 
         std::jthread looking([&] {
           const auto results = [&](std::size_t part) { return there.data()[part * kOfPart]; };
           const bool is_there = comes_true([&] { return gate.is_there.load(); });
-          // The host makes part 3: part 4 has come, and the results of part 2 are on the device.
+          // The host works on part 3: part 4 has arrived, and the results of part 2 are on the
+          // device.
           const bool has_come =
               comes_true([&] { return cuda_on_host_copied() - before == (5 + 3) * 4 * kOfPart; });
           const bool is_right = results(0) == 3 && results(2) == 3 && results(3) == 1;
@@ -344,7 +346,7 @@ TEST_CASE("devices: whatever ends a call between its parts lets streams go on", 
         if (ending.joinable()) ending.join();
         if (how != "close") wait_for_error(c);
         const auto told = how == "close" ? std::string() : c.error();
-        // What a graph has of it stands in nobody's way either.
+        // A graph that still holds it must not block anything, either.
         if (graph) {
           graph->launch(stream);
           expect(ends_within(20s, stream), "the graph's second run stands");

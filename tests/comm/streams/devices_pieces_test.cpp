@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages that streams copy piece by piece, on a device that the host plays: what comes, in
-// what order messages may wait for each other, how much memory they take, what goes on beside what,
-// and how they end.
+// Messages that streams copy in pieces, on a device that the host plays: their data, the order in
+// which they may wait for each other, their memory, what overlaps, and how they end.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,11 +22,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// An eighth is for messages that are copied as a whole, another one for pieces: with two ranks of
-/// 128 KiB, of which there is a little at the end that nothing is put in.
+/// An eighth is for messages copied whole and another for pieces: 128 KiB for each of two ranks,
+/// with a little at the end that stays unused.
 constexpr std::size_t kMemory = 8 << 20, kPiece = (128 << 10) - 256;
 constexpr std::size_t kEager = 64 << 10;
-/// More than all pieces, and no multiple of one.
+/// More than all pieces together, and no multiple of one.
 constexpr std::size_t kLarge = 700'001;
 
 CommunicatorOptions with_some_memory(const std::string& transport = "") {
@@ -36,13 +35,13 @@ CommunicatorOptions with_some_memory(const std::string& transport = "") {
   return options;
 }
 
-/// `eager_sends`: that may be there at once and do not wait for their receives, nor for memory.
+/// `eager_sends`: how many sends can be pending without waiting for receives or memory.
 void expect_bounded(const Communicator& c, std::size_t eager_sends = 0) {
   const auto held = c.counters().device_memory_bytes;
   expect(held <= kMemory + eager_sends * kEager, fmt::format("{} bytes of pinned memory", held));
 }
 
-/// As many of a stream's operations wait as a GPU may have room for, and no more.
+/// Fills a stream's queue: only as many operations can wait as a GPU may have room for.
 struct QueuesThatFill {
   QueuesThatFill() { setenv("CCOLL_GPU_FAULT", "full", 1); }
   QueuesThatFill(const QueuesThatFill&) = delete;
@@ -50,7 +49,7 @@ struct QueuesThatFill {
   ~QueuesThatFill() { unsetenv("CCOLL_GPU_FAULT"); }
 };
 
-/// Whatever happens, copies go on.
+/// Holds copies while it lives.
 struct HeldCopies {
   HeldCopies() { cuda_on_host_holds_copies(true); }
   HeldCopies(const HeldCopies&) = delete;
@@ -61,7 +60,7 @@ struct HeldCopies {
 }  // namespace
 
 TEST_CASE("devices: messages of any size arrive whole, in bounded memory", "[comm][property]") {
-  if (asked_way() != "host") return;  // messages go no other way
+  if (asked_way() != "host") return;  // messages are made by the host only
   const unsigned seed = std::random_device{}();
   const auto transport = GENERATE(as<std::string>(), "inproc", "shm", "tcp");
   const int size = GENERATE(1, 2, 3);
@@ -74,7 +73,7 @@ TEST_CASE("devices: messages of any size arrive whole, in bounded memory", "[com
     std::mt19937 same(seed), own(seed + 1 + static_cast<unsigned>(c.rank()));
     const int to = (c.rank() + 1) % size, from = (c.rank() + size - 1) % size;
     for (int i = 0; i < trials; i++) {
-      // By receiver.
+      // Indexed by receiver.
       std::vector<std::size_t> bytes(static_cast<std::size_t>(size));
       for (auto& each : bytes) {
         const std::size_t borders[] = {0, kEager, kPiece, 4 * kPiece, 8 * kPiece, 3 * kPiece};
@@ -114,7 +113,7 @@ TEST_CASE("devices: messages of any size arrive whole, in bounded memory", "[com
                         in_bytes.begin() + static_cast<std::ptrdiff_t>(before_in));
       expect(in_.bytes() == in_bytes, fmt::format("message {} of {} bytes", i, got));
       expect(out.bytes() == out_bytes, "what was sent has changed");
-      // CUDA may let go of what the last ones had a little later.
+      // CUDA may release the last messages' resources a little later.
       expect_bounded(c, 4);
     }
   };
@@ -132,7 +131,7 @@ TEST_CASE("devices: large messages need no order among themselves", "[comm]") {
         const DeviceBuffer<std::uint8_t> out(message_bytes(kLarge, 1 + c.rank())),
             got(MessageBytes(kLarge, 0)), first(MessageBytes(kLarge, 0));
         for (int i = 0; i < 3; i++) {
-          // One at once, the other what it gets first.
+          // One rank batches them, the other receives in any order.
           if (c.rank() == 0) {
             const MessageRequest requests[] = {
                 MessageRequest::send(ConstBlock(out.data(), kLarge, kByte), other),
@@ -144,7 +143,7 @@ TEST_CASE("devices: large messages need no order among themselves", "[comm]") {
           }
           stream.wait();
           expect(got.values() == message_bytes(kLarge, 1 + other), "a message");
-          // A receive stands, though its message comes last, in no later one's way.
+          // A receive is pending whose message comes last; it must not block later ones.
           auto last = c.recv_async(Block(got.data(), kLarge, kByte), other, 9, in(second));
           c.send_recv(ConstBlock(out.data(), kLarge, kByte), other,
                       Block(first.data(), kLarge, kByte), other, 7, in(stream));
@@ -335,8 +334,8 @@ TEST_CASE("devices: no piece is copied before there is somebody for it, and none
         if (!sends) expect(buffer.bytes() == message_bytes(kLarge, 2), "the message");
       },
       with_some_memory("inproc"), [](int rank) { return rank == 0; }));
-  // What comes is copied as soon as there is a piece's worth of it, which lies in two stretches
-  // where the memory ends.
+  // Data is copied as soon as a whole piece has arrived; at the end of the memory it wraps around
+  // in two stretches.
   if (sends)
     CHECK(made() == (kLarge + kPiece - 1) / kPiece);
   else
@@ -384,7 +383,7 @@ TEST_CASE("devices: whatever ends a large message, its buffer is not touched any
         if (how == "close" && rank == 0) c.close();
         if (how != "close" || rank == 1) wait_for_error(c);
         both_are_here();
-        // The stream stands while what it is to wait for is being copied.
+        // The stream waits while the data it needs is being copied.
         const bool stands = !ends_within(20ms, stream);
         both_are_here();
         if (rank == 0) held.reset();
@@ -422,13 +421,13 @@ TEST_CASE("devices: a message of any length leaves room in its stream, so that n
         const OwnedStream first, second;
         const DeviceBuffer<std::uint8_t> out(message_bytes(kBytes, 1)),
             got(MessageBytes(kBytes, 0));
-        // Who waited in the first call would wait for the other rank's second.
+        // If the first call waited, it would wait for the other rank's second call.
         auto sent = c.send_async(ConstBlock(out.data(), kBytes, kByte), other, 0, in(first));
         auto received = c.recv_async(Block(got.data(), kBytes, kByte), other, 0, in(second));
         sent.wait();
         received.wait();
         expect(got.values() == message_bytes(kBytes, 1), "a message");
-        // Own pieces are longer, and still a small part of it.
+        // Pinned memory has longer pieces here, and still takes a small part of the message's size.
         const auto held = c.counters().device_memory_bytes;
         expect(held < kBytes / 8, fmt::format("{} bytes of pinned memory", held));
       },

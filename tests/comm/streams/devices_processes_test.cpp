@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that are processes, or threads of several, on GPUs that the host plays: what devices make
-// by stream steps, where they share one, or with CCOLL_TEST_DEVICE_WAY=team by the team kernel,
-// where each has its own; and what becomes of it when a rank is killed or memory cannot be shared.
-// A program of its own, because it forks.
+// Ranks as processes, or as threads of several, on GPUs that the host plays. Devices use stream
+// steps on a shared GPU, or the team kernel on a GPU each (CCOLL_TEST_DEVICE_WAY=team). A rank may
+// be killed, or memory may not be shareable. It is a separate program because it forks.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -34,19 +33,19 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// What is not hung ends within it, however busy the machine is.
+/// Anything that does not hang ends within this time, even on a busy machine.
 constexpr auto kLong = 60s;
 
 using Body = std::function<void(Communicator& communicator, Communicator& host)>;
 
 /// Whether each rank has a GPU of its own in this run of the tests.
 const bool has_gpus = way() == "team";
-/// By which way they go then.
+/// The way that collectives take in this run.
 std::string way_then() { return has_gpus ? "team" : "steps"; }
 
 struct Ranks {
   int processes = 2;
-  int of_each = 1;            ///< threads of a process
+  int of_each = 1;            ///< threads per process
   std::set<int> killed = {};  ///< processes that kill themselves
   std::set<int> without_gpu = {};
   std::string fault = {};  ///< CCOLL_GPU_FAULT
@@ -66,8 +65,8 @@ void run_rank(const Ranks& ranks, const std::string& directory, int rank, const 
   body(communicator, host);
 }
 
-/// A process for each so many ranks.
-/// `prepare`: what one does first.
+/// Starts processes of that many ranks each.
+/// `prepare`: called first in each.
 void run_processes(
     const std::string& what, const Ranks& ranks, const Body& body,
     const std::function<void(int process)>& prepare = [](int) {}) {
@@ -108,7 +107,8 @@ void run_processes(
   }
 }
 
-/// Random calls, plain and in graphs, of memory here and there, against those on the host.
+/// Random calls, plain and in graphs, on device and host memory, against the same calls on the
+/// host.
 void try_calls(Communicator& c, Communicator& host, unsigned seed, bool may_allocate = true) {
   std::mt19937 same(seed), own(seed + 1 + static_cast<unsigned>(c.rank()));
   const OwnedStream stream;
@@ -161,7 +161,7 @@ Work sums(Communicator& c, const Buffer& buffer, std::size_t count, cudaStream_t
   return c.all_reduce_async(Block(buffer.data(), count, kType), op, in(stream));
 }
 
-/// Of kernels.
+/// Only kernels use words.
 void tiny_slices_go_by_words(Communicator& c) {
   const OwnedStream stream;
   const Device ones(Values(9, 1));
@@ -182,9 +182,9 @@ void calls_are_right() {
           expect(c.counters().device_workspace_bytes > 0, "it has no workspace");
           try_calls(c, host, seed);
           tiny_slices_go_by_words(c);
-          // What is made from it has a way of its own.
+          // A communicator made from it chooses a way of its own.
           auto half = c.split(c.rank() % 2, 0);
-          // Of one rank, or with a GPU for each.
+          // A team needs one rank, or a GPU per rank.
           const bool is_team = half->size() == 1 || way_then() == "team";
           expect(way_of(*half) == (is_team ? "team" : "steps"), "a split is by " + way_of(*half));
           const OwnedStream stream;
@@ -206,7 +206,7 @@ void memory_that_cannot_be_shared() {
     run_processes("fault " + fault, {.fault = fault}, [&](Communicator& c, Communicator& host) {
       expect(way_of(c) == way_then(), "it is by " + way_of(c));
       try_calls(c, host, 1);
-      // What others would have opened then, if they could.
+      // Memory that others would have opened by then if they could.
       const OwnedStream stream;
       const AnyDevice ones(Values(9000, 1), MemoryKind::registered, 0),
           all(Values(18'000, -1), MemoryKind::registered, 0);
@@ -222,7 +222,7 @@ void memory_that_cannot_be_shared() {
   }
 }
 
-/// Kernels that do not hear each other: streams do.
+/// If kernels cannot communicate, streams still can.
 void kernels_that_do_not_work() {
   for (const std::string fault : {"lonely", "garbled", "mute", "halved"}) {
     run_processes("fault " + fault, {.fault = fault}, [&](Communicator& c, Communicator& host) {
@@ -247,7 +247,7 @@ void kernels_that_do_not_work() {
 }
 
 void other_calls() {
-  // Of the same steps: nothing but the signatures tells them apart.
+  // Both have the same steps: only the signatures tell them apart.
   run_processes("sum and max", {}, [](Communicator& c, Communicator&) {
     const OwnedStream stream;
     const Device buffer(Values(100, 1));
@@ -282,8 +282,8 @@ void a_rank_that_does_not_come() {
       });
 }
 
-/// Memory of cudaMalloc, registered on some ranks, and on each freed and had anew in its turn: what
-/// comes to its address is other memory, to all.
+/// cudaMalloc memory, registered on some ranks; each in turn frees its memory and allocates again.
+/// New memory at the old address must count as other memory on all ranks.
 void registered_and_freed() {
   const unsigned seed = std::random_device{}();
   std::cout << "seed " << seed << std::endl;
@@ -297,7 +297,7 @@ void registered_and_freed() {
     const int rounds = by_effort(10, 40, 400);
     for (int round = 0; round < rounds; round++) {
       void* data = nullptr;
-      // Somewhere in it; of the same size, so that it comes to the same place.
+      // It starts at a random offset; equal sizes make it reuse the same address.
       constexpr std::size_t kMostSkipped = 100;
       check_cuda(cudaMalloc(&data, 4 * kMostSkipped + (1 + ranks) * kBytes), "cudaMalloc");
       again += data == was ? 1 : 0;
@@ -312,7 +312,7 @@ void registered_and_freed() {
       check_cuda(cudaMemcpy(there, gathered.data(), ranks * kBytes, cudaMemcpyHostToDevice),
                  "copying there");
       for (int call = 0; call < 3; call++) {
-        // Those of a graph wait for others to have opened it.
+        // In a graph, calls wait until others have opened the memory.
         const auto gather = [&] {
           c.all_gather(ConstBlock(begin, kCount, kType), Block(there, c.size() * kCount, kType),
                        in(stream));
@@ -341,7 +341,7 @@ void registered_and_freed() {
   });
 }
 
-/// All are in the middle of a call, but for rank 0, which ends it.
+/// All ranks are in the middle of a call when rank 0 aborts.
 void a_rank_that_aborts() {
   run_processes("abort", {.processes = 3}, [](Communicator& c, Communicator& host) {
     const OwnedStream stream;
@@ -359,7 +359,7 @@ void a_rank_that_aborts() {
   });
 }
 
-/// Graphs and plain calls by turns, many times.
+/// Many rounds of graphs alternating with plain calls.
 void graphs_among_plain_calls(std::size_t count) {
   constexpr int kRounds = 4, kSums = 5;
   const int blocks = by_effort(8, 25, 250);
@@ -382,7 +382,7 @@ void graphs_among_plain_calls(std::size_t count) {
       }
       stream.wait();
       sums(c, once, count, other, ReduceOp::max);
-      // The first sums what the two have, the others double that.
+      // The first call sums both ranks' values, and each later one doubles the result.
       const std::int32_t expected = (4 * block + 1) << (kRounds * kSums - 1);
       expect(summed.values() == Values(count, expected), fmt::format("block {}", block));
       other.wait();
@@ -392,9 +392,9 @@ void graphs_among_plain_calls(std::size_t count) {
   });
 }
 
-/// Communicators of the same ranks have room for their kernels beside each other, in whatever order
-/// each rank's streams come to their calls. Where rank 1's GPU has none left for another, that goes
-/// by steps, on both ranks.
+/// Communicators of the same ranks have room for their kernels side by side, in whatever order each
+/// rank's streams reach their calls. If rank 1's GPU has no room for another, both ranks use stream
+/// steps for that one.
 void groups_on_small_gpus() {
   const unsigned seed = std::random_device{}();
   std::cout << "seed " << seed << std::endl;
@@ -407,7 +407,7 @@ void groups_on_small_gpus() {
           while (way_of(groups.back()) == "team" && groups.size() < 20);
           expect(way_of(groups.back()) == "steps", "all have room");
           expect(groups.size() > 2, fmt::format("{} have room", groups.size() - 1));
-          // Of many lanes.
+          // A call of many lanes.
           constexpr std::size_t kCount = 1 << 20;
           std::atomic<bool> may_go{false};
           std::vector<std::unique_ptr<OwnedStream>> streams;
@@ -428,7 +428,7 @@ void groups_on_small_gpus() {
               std::ranges::reverse(order);
             else if (round != 0)
               std::ranges::shuffle(order, own);
-            // Until all have been launched, by both ranks.
+            // The streams wait until both ranks have launched all.
             may_go = false;
             for (const auto& stream : streams) hold_until(may_go, *stream);
             for (const std::size_t i : order) {
@@ -448,7 +448,7 @@ void groups_on_small_gpus() {
           graphs.clear();
           groups.clear();
           host.barrier();
-          // CUDA may tell later that a graph is gone.
+          // CUDA may report later that a graph is gone.
           bool is_team = false;
           for (int i = 0; i < 100 && !is_team; i++) is_team = way_of(c.duplicate()) == "team";
           expect(is_team, "what is gone is in the way");
@@ -460,8 +460,8 @@ void groups_on_small_gpus() {
         "it is said why: " + told);
 }
 
-/// Rank 2 kills itself in the middle of messages that the host copies piece by piece; the others
-/// end, and exchange such without it.
+/// Rank 2 kills itself amid messages that the host copies in pieces; the others end, and exchange
+/// such messages without it.
 void a_rank_that_is_killed_amid_messages() {
   run_processes(
       "killed amid messages", {.processes = 3, .killed = {2}}, [](Communicator& c, Communicator&) {
@@ -493,7 +493,7 @@ void a_rank_that_is_killed_amid_messages() {
       });
 }
 
-/// Rank 2 kills itself in the middle of it all; the others end, and go on without it.
+/// Rank 2 kills itself in the middle of calls; the others end, and go on without it.
 void a_rank_that_is_killed(bool in_graph, MemoryKind kind, std::size_t count = 30'000) {
   run_processes(in_graph ? "killed in a graph" : "killed", {.processes = 3, .killed = {2}},
                 [in_graph, kind, count](Communicator& c, Communicator&) {
@@ -517,7 +517,7 @@ void a_rank_that_is_killed(bool in_graph, MemoryKind kind, std::size_t count = 3
                   }
                   wait_for_error(c);
                   expect(!c.error().empty(), "nobody is missed");
-                  // Streams go on, and graphs, whatever they leave.
+                  // Streams and graphs still run, whatever their results.
                   stream.wait();
                   if (in_graph)
                     for (int i = 0; i < 3; i++) graph->launch(stream);
@@ -531,8 +531,8 @@ void a_rank_that_is_killed(bool in_graph, MemoryKind kind, std::size_t count = 3
                 });
 }
 
-/// The part that rank 1 has of a graph stands on its GPU, of which no host knows a call any more,
-/// and so that of rank 0 waits for it. Rank 0 ends that, or the loss of rank 1 does.
+/// Rank 1's part of a graph is stuck on its GPU while no host knows of a call, so rank 0's part
+/// waits for it. An abort by rank 0 or the loss of rank 1 ends the wait.
 void a_graph_that_stands(bool is_killed) {
   run_processes(is_killed ? "killed beside a graph" : "abort of a graph",
                 {.killed = is_killed ? std::set{1} : std::set<int>{}},
@@ -550,7 +550,7 @@ void a_graph_that_stands(bool is_killed) {
                     expect(std::chrono::steady_clock::now() < limit,
                            "rank 1's part does not begin");
                   host.barrier();
-                  // Hosts come to the end of what they do beside it.
+                  // The hosts finish their concurrent work.
                   std::this_thread::sleep_for(300ms);
                   if (is_killed && c.rank() == 1) ::kill(getpid(), SIGKILL);
                   if (!is_killed && c.rank() == 0) c.abort("that is enough");
@@ -561,14 +561,14 @@ void a_graph_that_stands(bool is_killed) {
                 });
 }
 
-/// Rank 1 is killed in the middle of a graph's call of which rank 0 has closed the communicator, so
-/// that nobody tells it of that loss.
+/// Rank 1 is killed in the middle of a graph's call after rank 0 has closed the communicator, so
+/// nobody reports the loss to rank 0.
 void a_rank_that_is_killed_after_a_close() {
   run_processes("killed after a close", {.killed = {1}}, [](Communicator& c, Communicator&) {
     constexpr std::size_t kCount = 30'000;
     const OwnedStream stream;
     const Device buffer(Values(kCount, 1));
-    // What its device reads first kills rank 1, a while after that.
+    // The first read of this memory by its device kills rank 1, after a while.
     void* const deadly = mmap(nullptr, 4 * kCount, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     signal(SIGSEGV, [](int) {
       sleep(1);
@@ -585,7 +585,7 @@ void a_rank_that_is_killed_after_a_close() {
   });
 }
 
-/// One rank says once why the host makes the calls of GPUs that the others have.
+/// One rank reports once why the host makes the calls of GPUs that the other ranks have.
 void the_way_of_some_ranks_is_told() {
   const std::map<std::set<int>, std::string> whys = {{{}, way_then()},
                                                      {{0}, "host: rank 0 without a GPU"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls in CUDA's streams, on a device that the host plays: what they leave is what the same calls
-// leave on the host, in the order of streams.
+// Calls in CUDA's streams, on a device that the host plays: they leave the same results as calls on
+// the host, in stream order.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// The call on buffers here and there, each way that there is, against the same call on the host.
+/// Makes the call on device or host buffers in each way, and compares with the call on the host.
 class Trial {
  public:
   Trial(Communicator& communicator, Communicator& host, Collective collective, unsigned seed)
@@ -40,7 +40,7 @@ class Trial {
     void* const to = device_out ? output.data() : host_out.data();
     std::optional<cudaStream_t> stream;
     const OwnedStream own;
-    // Ranks of one process that share a stream would wait for one another in it.
+    // Ranks of one process that shared a stream would wait for one another in it.
     const bool may_share = communicator_.size() == 1;
     if (may_use_device && flip())
       stream = may_share && flip() ? nullptr : static_cast<cudaStream_t>(own);
@@ -70,7 +70,7 @@ class Trial {
   const Values output_;
 };
 
-/// A random one, the same on all ranks.
+/// A random collective, the same on all ranks.
 Collective random_collective(std::mt19937& chance, int size) {
   const std::size_t counts[] = {0, 1, 3, 100, 4097};
   Collective made{kKinds[chance() % std::size(kKinds)], counts[chance() % std::size(counts)],
@@ -93,7 +93,7 @@ TEST_CASE("devices: every collective leaves what it leaves on the host", "[comm]
   const unsigned seed = std::random_device{}();
   const auto transport = GENERATE(as<std::string>(), "inproc", "shm", "tcp");
   const int size = GENERATE(1, 2, 3, 5);
-  // Beside ranks with a device there may be one with host memory alone.
+  // One rank may have host memory only, beside ranks with a device.
   const bool is_mixed = GENERATE(false, true);
   if (is_mixed && size < 3) return;
   CAPTURE(seed, transport, size, is_mixed);
@@ -158,7 +158,7 @@ TEST_CASE("devices: an all_to_all whose buffers overlap", "[comm]") {
   check_all_well(run_on_devices(3, [](Communicator& c) {
     const OwnedStream stream;
     const int me = c.rank();
-    // Few, and more than one part has.
+    // Small blocks, and blocks larger than one part.
     for (const std::size_t block : {std::size_t{5}, std::size_t{300'000}}) {
       const std::size_t all = 3 * block;
       for (const std::size_t apart : {std::size_t{0}, std::size_t{1}, block}) {
@@ -196,7 +196,7 @@ TEST_CASE("devices: an all_to_all whose buffers overlap", "[comm]") {
 }
 
 TEST_CASE("devices: a call waits neither for the device nor for other ranks", "[comm]") {
-  if (way() == "team") return;  // whose calls return when all ranks have made them
+  if (way() == "team") return;  // team calls return only when all ranks have made them
   std::atomic<bool> may_go{false};
   check_all_well(run_on_devices(2, [&](Communicator& c) {
     const OwnedStream stream;
@@ -204,7 +204,7 @@ TEST_CASE("devices: a call waits neither for the device nor for other ranks", "[
     if (c.rank() == 1) {
       while (!may_go) std::this_thread::yield();
     }
-    // What is put into the stream before the call it reads, what comes behind it has its results.
+    // The call reads what the stream wrote before it; work behind it gets its results.
     check_cuda(cudaMemsetAsync(input.data(), 1, 4000, stream), "memset");
     c.all_reduce(ConstBlock(input.data(), 1000, kType), Block(output.data(), 1000, kType),
                  ReduceOp::sum, in(stream));
@@ -232,7 +232,7 @@ TEST_CASE("devices: more calls than there is room for wait in their streams", "[
         const OwnedStream streams[kStreams];
         std::vector<Device> buffers;
         std::vector<Values> expected;
-        // One larger than all the room that there is, now and then.
+        // Now and then one exceeds all the room there is.
         for (int i = 0; i < kCalls; i++) {
           const std::size_t count = i % 40 == 39 ? 40'000 : static_cast<std::size_t>(i * 53 % 5000);
           buffers.emplace_back(ramp(count, i + c.rank()));
@@ -247,7 +247,7 @@ TEST_CASE("devices: more calls than there is room for wait in their streams", "[
         for (const auto& stream : streams) stream.wait();
         for (std::size_t i = 0; i < kCalls; i++)
           expect(buffers[i].values() == expected[i], fmt::format("call {} is wrong", i));
-        // Those that are larger are made in parts.
+        // Larger calls are made in parts.
         const auto held = c.counters().device_memory_bytes;
         if (way() == "host") expect(held == 48 << 10, fmt::format("{} bytes of it", held));
       },
@@ -275,7 +275,7 @@ TEST_CASE("devices: one thread for several ranks", "[comm]") {
     group.end();
   }
   for (std::size_t i = 0; i < 3; i++) {
-    // What was called without a stream is over with the group.
+    // Calls without a stream are over when the group ends.
     CHECK(by_default[i].values() == by_default[0].values());
     CHECK(by_default[i].values()[49] == 3 * 49 + 3);
     streams[i].wait();
@@ -327,7 +327,7 @@ TEST_CASE("devices: what cannot be right is refused", "[comm]") {
                                 ReduceOp::sum, in(stream));
              }),
              Catch::Contains("null"));
-  // None of these has broken anything.
+  // None of these errors breaks anything.
   alone.all_reduce(Block(here.data(), 4, kType), ReduceOp::sum, in(stream));
   stream.wait();
   CHECK(alone.error().empty());
@@ -368,7 +368,7 @@ TEST_CASE("devices: what a communicator had of the host's memory serves the next
     for (int i = 0; i < 3; i++) {
       auto each = make();
       CHECK(each.counters().device_memory_bytes == kRing + (i > 0 ? kApart : 0));
-      // One that is not made in parts.
+      // A call that is not made in parts.
       each.all_reduce(Block(large.data(), 40'000, kType), Reduction::premultiplied_sum(1));
       CHECK(each.counters().device_memory_bytes == kRing + kApart);
     }

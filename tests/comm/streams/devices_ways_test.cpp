@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives that devices make by themselves, on a device that the host plays: which way they go,
-// that none of their data goes through the host, and what differs from calls that the host makes.
+// Collectives that devices make by themselves, on a device that the host plays: the choice of way,
+// that no data goes through the host, and the differences from calls that the host makes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -73,7 +73,7 @@ TEST_CASE("devices: the way follows from where ranks are", "[comm][unit]") {
   CHECK(refused.way == DeviceWay::host);
   CHECK(refused.why ==
         "team was asked for, but 4 ranks are several processes of one host, which share GPUs");
-  // Of several processes those are a team that have a GPU each.
+  // Ranks of several processes form a team if each has a GPU of its own.
   for (std::uint32_t rank = 0; rank < 4; rank++) ranks[rank].device = 1 + rank;
   const auto across = pick_device_way(ranks, DeviceWay::automatic);
   CHECK(across.way == DeviceWay::team);
@@ -99,7 +99,7 @@ TEST_CASE("devices: the way follows from where ranks are", "[comm][unit]") {
   CHECK(pick_device_way(ranks, DeviceWay::automatic).way == DeviceWay::team);
   CHECK(pick_device_way(ranks, DeviceWay::automatic).why ==
         "4 ranks are threads of one process on 2 GPUs");
-  // Where GPUs do not reach each other streams may; where it was asked for, the host alone.
+  // If GPUs cannot reach each other, streams may do; if a team was requested, only the host can.
   CHECK(pick_device_way(ranks, DeviceWay::automatic).next == DeviceWay::steps);
   CHECK(pick_device_way(ranks, DeviceWay::team).next == DeviceWay::host);
   CHECK(pick_device_way(addresses(4), DeviceWay::automatic).next == DeviceWay::host);
@@ -139,7 +139,8 @@ TEST_CASE("devices: ranks that give their GPUs' shares differently do the same",
     auto options = on_device(options_for(""), rank);
     options.device.copies = rank == frugal ? DeviceCopies::never : DeviceCopies::always;
     options.device.blocks = rank == frugal && limits_blocks ? 1 : 0;
-    options.device.staging_bytes = (1 << 20) + 4096 * (limits_blocks ? 1 : 2);  // as nobody had
+    options.device.staging_bytes = (1 << 20) + 4096 * (limits_blocks ? 1 : 2);  // no test has used
+                                                                                // this size
     auto c = Communicator::create(store, rank, 2, options);
     const OwnedStream stream;
     const Device mine(ramp(1000, 1000 * rank)), all(Values(2000));
@@ -149,11 +150,11 @@ TEST_CASE("devices: ranks that give their GPUs' shares differently do the same",
       stream.wait();
       expect(all.values() == ramp(2000, 0), "what was gathered");
     }
-    // A team has a block for each rank of a GPU at least.
+    // A team needs at least one block for each rank on a GPU.
     const bool is_refused = limits_blocks && way() == "team" && gpus() == 1;
     expect((c.counters().device_memory_bytes != 0) == is_refused, "it went the other way");
   }));
-  // Nothing is copied unless all ranks want it.
+  // Copies are used only if all ranks want them.
   const bool is_refused = limits_blocks && gpus() == 1;
   if (way() == "team") CHECK((cuda_on_host_team_kernels() != kernels) == !is_refused);
 }
@@ -165,7 +166,7 @@ TEST_CASE("devices: every type and operation, anywhere, by the bits that the hos
   CAPTURE(seed, size);
   const int trials = by_effort(20, 80, 1000);
   auto options = options_for("");
-  // Then bits depend on what ranks contribute alone.
+  // Then the bits depend on the ranks' contributions alone.
   options.deterministic = true;
   const auto body = [&](Communicator& communicator, Communicator& host) {
     std::mt19937 same(seed);
@@ -180,7 +181,7 @@ TEST_CASE("devices: every type and operation, anywhere, by the bits that the hos
       for (auto& byte : input) byte = static_cast<std::byte>(own());
       for (auto& byte : output) byte = static_cast<std::byte>(own());
       if (draw.in_place) output = input;
-      // Some places before and behind, which are not to be touched.
+      // The bytes before and behind must stay untouched.
       const std::size_t offset = own() % 64, guard = 64;
       Bytes around(offset + output.size() + guard, std::byte{0x5a});
       std::ranges::copy(output, around.begin() + static_cast<std::ptrdiff_t>(offset));
@@ -210,7 +211,7 @@ TEST_CASE("devices: every type and operation, anywhere, by the bits that the hos
 TEST_CASE("devices: nothing of what devices make goes through the host", "[comm]") {
   if (way() == "host") return;
   auto options = options_for("");
-  options.device.staging_bytes = (1 << 20) + 256;  // as nobody has had before
+  options.device.staging_bytes = (1 << 20) + 256;  // no test has used this size
   check_all_well(run_on_devices(
       3,
       [&](Communicator& c) {
@@ -221,7 +222,7 @@ TEST_CASE("devices: nothing of what devices make goes through the host", "[comm]
         c.barrier(in(stream));
         stream.wait();
         expect(c.counters().device_memory_bytes == 0, "memory of the host was taken");
-        // With flags and programs, and no more than a rank may have that was told nothing else.
+        // It includes flags and programs, and is within a rank's default limit.
         const auto held = c.counters().device_workspace_bytes;
         const std::uint64_t least =
             options.device.workspace_bytes + (way() == "steps" ? 0 : 7 << 20);
@@ -230,7 +231,7 @@ TEST_CASE("devices: nothing of what devices make goes through the host", "[comm]
         expect(explained.starts_with("made by GPUs, by " + way() + " (") &&
                    !c.explain("all_gather_v", 1000, kType).starts_with("made"),
                explained);
-        // Only that of the rank's own that is on the host is copied.
+        // Only the rank's own data on the host is copied.
         c.all_reduce(Block(here.data(), 10'000, kType), ReduceOp::max);
         expect(here == ramp(10'000, 2), "a call on the host's memory");
         expect(c.counters().device_memory_bytes > 0, "nothing was copied");
@@ -243,8 +244,8 @@ TEST_CASE("devices: what a team cannot make with so few blocks goes through the 
   const std::size_t most = GENERATE(1, 2, 64);
   auto options = options_for("");
   options.device.blocks = most;
-  options.device.staging_bytes = (1 << 20) + 1024 * most;  // as nobody has had before
-  // Each rank has a block at least, on its GPU.
+  options.device.staging_bytes = (1 << 20) + 1024 * most;  // no test has used this size
+  // Each rank needs at least one block on its GPU.
   const bool fits = most >= (gpus() == 1 ? 2U : 1U);
   std::vector<std::string> errors;
   const std::string said = logged([&] {
@@ -264,7 +265,7 @@ TEST_CASE("devices: what a team cannot make with so few blocks goes through the 
   });
   check_all_well(errors);
   CHECK(count_of("all_reduce of 100 int32, sum goes through the host", said) == (fits ? 0 : 1));
-  // Of the others nobody is warned.
+  // No rank is warned about the others.
   CHECK(count_of("goes through the host", said) == (fits ? 0 : 1));
 }
 
@@ -320,7 +321,7 @@ TEST_CASE("devices: calls that go different ways and differ name each other", "[
       options.label = "sums";
       c.all_reduce(Block(sums.data(), 100, kType), ReduceOp::sum, options);
     } else {
-      // Of a kind that the host makes.
+      // A kind that only the host makes.
       CallOptions options;
       options.label = "scaled";
       options.stream = stream;
@@ -391,7 +392,7 @@ TEST_CASE("devices: a call may wait for its stream, also where others have made 
         const OwnedStream stream;
         const Device sums(Values(10, 1));
         hold_until(may_go, stream);
-        // Longer than a call waits before it is looked for.
+        // It exceeds the time after which a waiting call is checked.
         if (c.rank() == 1) std::this_thread::sleep_for(200ms);
         auto work = c.all_reduce_async(Block(sums.data(), 10, kType), ReduceOp::sum, in(stream));
         if (c.rank() == 1) {
@@ -431,7 +432,7 @@ TEST_CASE("devices: memory of another GPU is refused", "[comm]") {
 
 TEST_CASE("devices: a duplicate that not all ranks call is broken, and goes no other way",
           "[comm]") {
-  if (asked_way() != "steps") return;  // others' ways nobody waits for
+  if (asked_way() != "steps") return;  // in other ways no rank waits for another
   std::atomic<bool> is_over{false};
   const auto said = logged([&] {
     check_all_well(run_on_devices(2, [&](Communicator& c) {
@@ -451,7 +452,7 @@ TEST_CASE("devices: a duplicate that not all ranks call is broken, and goes no o
 TEST_CASE("devices: where a rank has no memory for its part of a way no rank has that", "[comm]") {
   auto options = options_for("");
   options.device.staging_bytes =
-      12'345;  // as nobody had before, who would have left memory to others
+      12'345;  // no test has used this size before and left memory for others
   const auto errors = run_on_devices(
       2,
       [](Communicator& c) {
@@ -468,7 +469,7 @@ TEST_CASE("devices: where a rank has no memory for its part of a way no rank has
         expect(sums.values() == Values(10, 2), "the sums");
       },
       options);
-  // Only ranks that make their way together can agree on another.
+  // Only ranks that make their calls together can agree on another way.
   if (way() != "team") return check_all_well(errors);
   for (const auto& error : errors)
     CHECK_THAT(error, Catch::Contains("rank 0") && Catch::Contains("bytes on a GPU"));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// One rank of a stream group, and calls of it on memory that tests make: on a GPU or on what plays
-/// one.
+/// One rank of a stream group and its calls on memory that tests provide, on a GPU or on the host
+/// that plays one.
 
 #include <chrono>
 #include <memory>
@@ -18,7 +18,7 @@
 
 namespace ccoll::test {
 
-/// As all ranks lower it. `devices`: as the group has them, none where its calls are steps.
+/// Lowers it as all ranks do. `devices`: the group's, or none if its calls are stream steps.
 inline device::LoweredTeam lowered_for_streams(const TeamCase& of,
                                                std::vector<std::uint32_t> devices = {}) {
   auto request = of.request();
@@ -26,7 +26,7 @@ inline device::LoweredTeam lowered_for_streams(const TeamCase& of,
   if (devices.empty()) {
     request.tiny_bytes = 0;
   } else {
-    // For all that ranks know of each other.
+    // No rank knows whether the others' buffers are in place.
     request.in_place.assign(of.problem.size, true);
   }
   request.devices = std::move(devices);
@@ -48,7 +48,7 @@ class Room {
       made->data_ = made->lent_->data();
       return made;
     }
-    // Within its allocation, which others have to find.
+    // It lies within its allocation, which others have to find.
     constexpr std::size_t kBefore = 5 * 256 + 16;
     CCOLL_TRY(device::put(device::allocate_on_device(kBefore + kBytes), made->own_));
     made->data_ = made->own_.get() + kBefore;
@@ -60,14 +60,14 @@ class Room {
   Room(const Room&) = delete;
   Room& operator=(const Room&) = delete;
   ~Room() {
-    // What somebody has open for good is never freed.
+    // Memory that another rank keeps open is never freed.
     if (lent_ && own_ && !lent_->is_back_within(std::chrono::seconds(20))) (void)own_.release();
   }
   std::byte* data() const { return data_; }
   device::Registered& lent() { return *lent_; }
 
  private:
-  device::DeviceMemory own_;  ///< null: of ccoll::allocate
+  device::DeviceMemory own_;  ///< null if the memory is from ccoll::allocate
   std::unique_ptr<device::Registered> lent_;
   std::byte* data_ = nullptr;
 };
@@ -93,13 +93,13 @@ class GroupBench {
   Rank rank() const { return rank_; }
   CUstream_st* stream(std::size_t number = 0) const { return streams_[number % 2].get(); }
 
-  /// Trips go to memory of that kind from now on.
+  /// Later trips use memory of that kind.
   void use(MemoryKind kind) { kind_ = kind; }
 
   std::unique_ptr<Room>& room(MemoryKind kind, std::size_t number) {
     return rooms_[static_cast<std::size_t>(kind)][number];
   }
-  /// That memory, for the caller to keep or to free; other has to take its place.
+  /// Hands that memory to the caller to keep or free; new memory must take its place.
   std::unique_ptr<Room> give_away(MemoryKind kind, std::size_t number) {
     return std::move(room(kind, number));
   }
@@ -107,11 +107,11 @@ class GroupBench {
     return device::put(Room::make(kind), room(kind, number));
   }
 
-  /// As many calls may be on their way.
+  /// This many calls may be in flight.
   static constexpr std::size_t kRooms = 3;
 
-  /// Of what is on its way: the rank's part of a test's memory. On the device it lies in memory
-  /// that is never freed: that would wait for all ranks of the process.
+  /// A call in flight: the rank's part of a test's memory. Its device memory is never freed,
+  /// because that would wait for all ranks of the process.
   class Trip {
    public:
     Trip(GroupBench& bench, std::size_t room, TeamMemory& memory)
@@ -142,7 +142,7 @@ class GroupBench {
     return group_->call(program, trip.input(), trip.output(), stream(on));
   }
 
-  /// One call to its end.
+  /// Runs one call to its end.
   Status run(const device::GroupProgram* program, TeamMemory& memory, TimePoint deadline) {
     Trip trip(*this, 0, memory);
     CCOLL_TRY(begin(program, trip));
@@ -150,7 +150,7 @@ class GroupBench {
     return trip.come_back();
   }
 
-  /// A captured call, replayed once for each of `memories`, which have the same shape.
+  /// Captures a call and replays it once for each of `memories`, which have the same shape.
   Status replay(const device::GroupProgram* program, std::vector<TeamMemory>& memories) {
     Trip first(*this, 0, memories[0]);
     constexpr const char* kWhat = "a graph of a call";
@@ -196,19 +196,19 @@ class GroupBench {
   std::unique_ptr<device::StreamGroup> group_;  // ends before the streams do
 };
 
-/// Calls on random bits, of which all ranks make the same with the same `random`.
+/// Calls on random bits; ranks with the same `random` make the same calls.
 class GroupTrials {
  public:
-  /// `patience`: what is not hung ends within it.
+  /// `patience`: anything that does not hang ends within this time.
   GroupTrials(GroupBench& bench, std::mt19937_64& random, std::chrono::seconds patience)
       : bench_(bench), random_(random), patience_(patience) {
     auto same = random;
     own_.seed(same() + bench.rank());
   }
 
-  /// One to three calls of a program: one by one, one behind another, or by a graph, each rank's in
-  /// memory of `kind`, or of any. `corrupt` where the rank's memory is not bit by bit what the team
-  /// kernel's code leaves on the host.
+  /// One to three calls of a program: one by one, queued, or as a graph, with each rank's memory of
+  /// `kind`, or of any kind. Returns `corrupt` if the rank's memory is not bit by bit the result of
+  /// the team kernel's code on the host.
   Status run(const TeamCase& made, std::optional<MemoryKind> kind = std::nullopt) {
     const auto program = lowered_for_streams(made);
     const auto loaded = bench_.load(made);
@@ -231,7 +231,7 @@ class GroupTrials {
     return {};
   }
 
-  /// So many launches of one graph, each with other data, one in 16 of which is looked at.
+  /// Launches one graph that often, with new data each time; one in 16 results is checked.
   Status replay(const TeamCase& made, std::size_t launches,
                 std::optional<MemoryKind> kind = std::nullopt) {
     bench_.use(kind.value_or(kMemoryKinds[own_() % std::size(kMemoryKinds)]));
@@ -252,7 +252,7 @@ class GroupTrials {
   }
 
  private:
-  /// Of the same shape, with other bits each.
+  /// Memories of the same shape, each with other bits.
   std::vector<TeamMemory> random_memory(const TeamCase& made, std::size_t count) {
     std::vector<TeamMemory> memory(count, TeamMemory(made, random_));
     for (TeamMemory& each : memory) {
@@ -268,7 +268,7 @@ class GroupTrials {
     for (auto& each : memory) CCOLL_TRY(bench_.run(program, each, soon()));
     return {};
   }
-  /// Without waiting in between, in streams that nothing orders but the calls.
+  /// Does not wait in between; nothing but the calls orders the streams.
   Status all_at_once(const device::GroupProgram* program, std::vector<TeamMemory>& memory) {
     std::vector<GroupBench::Trip> trips;
     for (auto& each : memory) trips.emplace_back(bench_, trips.size(), each);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that are processes share GPUs' memory and run calls by stream steps, on one GPU, or with
-// CCOLL_TEST_GROUP=kernels by the team kernel, on a GPU for each: over what plays CUDA on the host,
-// where such memory is a memfd. A program of its own, because it forks.
+// Ranks that are processes share GPU memory and make calls by stream steps on one GPU, or with
+// CCOLL_TEST_GROUP=kernels by the team kernel on a GPU each. The host plays CUDA, with memfds as
+// memory. It is a separate program because it forks.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -40,7 +40,7 @@ using ccoll::testing::MemoryKind;
 
 namespace {
 
-/// What is not hung ends within it, however busy the machine is.
+/// Anything that does not hang ends within this time, even on a busy machine.
 constexpr auto kLong = 60s;
 
 /// How calls are made in this run of the tests.
@@ -53,19 +53,19 @@ StreamGroup::TimePoint in(std::chrono::milliseconds time) {
   return std::chrono::steady_clock::now() + time;
 }
 
-/// How much of GPUs' memory is mapped here, which others share.
+/// How many mappings of shared GPU memory this process has.
 std::size_t mappings() {
   std::ifstream maps("/proc/self/maps");
   std::size_t count = 0;
   for (std::string line; std::getline(maps, line);) count += line.find("memfd:GPU ") != line.npos;
   return count;
 }
-/// Of one rank, when all that has been freed is gone: slots and rooms.
+/// The mappings of one rank once everything freed is gone: slots and rooms.
 constexpr std::size_t kMostMappings = 1 + GroupBench::kRooms;
-/// Who has opened memory of cudaMalloc keeps its process's pattern open, too.
+/// A rank that opens others' cudaMalloc memory also keeps their process's pattern open.
 constexpr int kOfSamples = 1;
 
-/// A socket between any two ranks: by rank, those to the others.
+/// A socket between each two ranks: for each rank, the sockets to the others.
 std::vector<std::vector<FileDescriptor>> make_sockets(Rank size) {
   std::vector<std::vector<FileDescriptor>> sockets(size);
   for (auto& each : sockets) each.resize(size);
@@ -82,10 +82,10 @@ std::vector<std::vector<FileDescriptor>> make_sockets(Rank size) {
 
 using Body = std::function<void(Rank rank, device::Exchange& exchange)>;
 
-/// What this process has said, which is a rank.
+/// The log of this process, which is a rank.
 const testing::Heard* heard_here = nullptr;
 
-/// A process for each rank. A rank that `dies` is one that kills itself.
+/// Runs a process for each rank. The rank that `dies` kills itself.
 void run_processes(const std::string& what, Rank size, const Body& body,
                    std::optional<Rank> dies = std::nullopt) {
   auto sockets = make_sockets(size);
@@ -119,7 +119,7 @@ void run_processes(const std::string& what, Rank size, const Body& body,
   }
 }
 
-/// Makes the rank's GPU the current one.
+/// Also makes the rank's GPU the current one.
 StreamGroupOptions options_of(Rank rank, Rank size) {
   StreamGroupOptions options;
   options.rank = rank;
@@ -146,12 +146,12 @@ void try_case(GroupTrials& trials, const TeamCase& made,
   check(ran.has_value(), fmt::format("{}: {}", made.text(), ran ? "" : ran.error().message));
 }
 
-/// One whose every slice is lent, or none.
+/// A ring in which every slice may be lent.
 TeamCase ring_case(Kind kind, Rank size) {
   return test::case_of(kind, Algorithm::ring, size, 3'000, 100);
 }
 
-/// Of a call, what this rank puts into slots if it can lend all that the schedule lends.
+/// What this rank sends through slots in a call if it can lend all that the schedule lends.
 std::uint64_t bytes_not_lent(const TeamCase& made, Rank rank) {
   const auto steps = device::steps_of(test::lowered_for_streams(made), rank).value();
   std::uint64_t bytes = 0;
@@ -162,7 +162,7 @@ std::uint64_t bytes_not_lent(const TeamCase& made, Rank rank) {
   return bytes;
 }
 
-/// By a graph, since what is captured waits until others have mapped what it is to lend.
+/// It uses a graph, because a captured call waits until others have mapped the memory to lend.
 void check_lent(GroupBench& bench, GroupTrials& trials, const TeamCase& made, MemoryKind kind,
                 bool is_lent, const std::string& what) {
   const std::uint64_t before = bench.group().slot_bytes();
@@ -173,7 +173,7 @@ void check_lent(GroupBench& bench, GroupTrials& trials, const TeamCase& made, Me
   const bool by_words =
       test::lowered_for_streams(made, bench.group().device_numbers()).program.by_words;
   const std::uint64_t expected = by_words ? 0 : bytes_not_lent(made, bench.rank());
-  // In place is what both buffers have a part in, which they may not on this rank.
+  // If the call is in place, ranges that both buffers use may be missing on this rank.
   const bool may_be_less = made.in_place[bench.rank()];
   check(!is_lent || bytes == expected || (may_be_less && bytes < expected),
         fmt::format("{}: {}: {} bytes in slots, {} are not lent", what, made.text(), bytes,
@@ -195,7 +195,7 @@ void test_matrix(unsigned seed) {
   }
 }
 
-/// Ranks of one process on one GPU have each other's memory by pointer: nothing is imported.
+/// Ranks of one process on one GPU access each other's memory by pointer and import nothing.
 void test_threads(unsigned seed) {
   if (!by_kernels()) setenv("CCOLL_GPU_FAULT", "import", 1);
   run_processes("ranks of one process", 1, [&](Rank, device::Exchange&) {
@@ -219,7 +219,7 @@ void test_threads(unsigned seed) {
   unsetenv("CCOLL_GPU_FAULT");
 }
 
-/// All ranks' buffers are lent: only what no schedule lends goes through slots.
+/// All ranks' buffers are lent: only slices that no schedule lends go through slots.
 void test_lent(unsigned seed) {
   for (const Rank size : {2U, 3U}) {
     run_processes("what is lent", size, [&](Rank rank, device::Exchange& exchange) {
@@ -227,7 +227,7 @@ void test_lent(unsigned seed) {
       const auto bench = join(rank, size, exchange);
       GroupTrials trials(*bench, random, kLong);
       for (const auto& entry : catalogue()) {
-        // Ranks differ.
+        // The ranks use different kinds.
         const MemoryKind kind = kLentKinds[(random() % 2 + rank) % 2];
         check_lent(*bench, trials, test::random_case(entry, size, random), kind, true,
                    "what is lent");
@@ -248,7 +248,7 @@ void test_lent(unsigned seed) {
   }
 }
 
-/// Memory that comes to the address of what was freed is other memory, to all.
+/// New memory at the address of freed memory counts as other memory on all ranks.
 void test_freed(unsigned seed, MemoryKind kind) {
   const int rounds = testing::by_effort(8, 30, 300);
   run_processes("freed and taken anew", 3, [&](Rank rank, device::Exchange& exchange) {
@@ -262,13 +262,13 @@ void test_freed(unsigned seed, MemoryKind kind) {
       value_or_throw(bench->take(kind, 0));
       again += bench->room(kind, 0)->data() == was ? 1 : 0;
       const auto made = ring_case(Kind::all_gather, 3);
-      // Some before others have mapped it, some after.
+      // Some calls come before others have mapped it, some after.
       if (round % 3 == 0) try_case(trials, made, kind);
       check_lent(*bench, trials, made, kind, true, "freed and taken anew");
       try_case(trials, made, kind);
     }
     check(again > rounds / 2, fmt::format("{} of {} are at the same address", again, rounds));
-    // What is given back is unmapped.
+    // Memory that is returned gets unmapped.
     const auto limit = in(kLong);
     while (mappings() > 3 * kMostMappings && in(0ms) < limit) std::this_thread::sleep_for(1ms);
     check(mappings() <= 3 * kMostMappings, fmt::format("{} mappings are left", mappings()));
@@ -279,7 +279,7 @@ void test_freed(unsigned seed, MemoryKind kind) {
   });
 }
 
-/// Where one rank cannot map, nothing is lent, and nobody waits for it.
+/// If one rank cannot map memory, nothing is lent, and nobody waits for it.
 void test_not_mapped(unsigned seed) {
   struct Way {
     MemoryKind kind;
@@ -297,19 +297,19 @@ void test_not_mapped(unsigned seed) {
   for (const auto& [kind, fault, said] : ways) {
     run_processes(fault, 3, [&](Rank rank, device::Exchange& exchange) {
       std::mt19937_64 random(seed);
-      // It maps what the group needs, and nothing else.
+      // It can map only what the group itself needs.
       if (rank == 1) setenv("CCOLL_GPU_FAULT", fault, 1);
       const auto bench = join(rank, 3, exchange);
       GroupTrials trials(*bench, random, kLong);
       const std::uint64_t before = bench->group().slot_bytes();
       const auto made = ring_case(Kind::all_gather, 3);
-      // Who tries out what hangs does not hear meanwhile that others have mapped his own.
+      // A rank that hangs in a probe does not hear that others have mapped its memory.
       const bool may_lend = rank == 1, lends = may_lend && fault != std::string("endless");
       check_lent(*bench, trials, made, kind, lends, fault);
       const bool has_lent = bench->group().slot_bytes() == before;
       check(has_lent ? may_lend : !lends, "those lend whom all the others can map");
       value_or_throw(exchange.swap("", {}, in(kLong)));
-      // Once, however many memories there are.
+      // The log reports it once, however many memories there are.
       check_lent(*bench, trials, made, kind, lends, fault);
       const auto times = [&] { return heard_here->count(said); };
       for (const auto limit = in(kLong); rank != 1 && times() == 0 && in(0ms) < limit;)
@@ -320,7 +320,7 @@ void test_not_mapped(unsigned seed) {
   }
 }
 
-/// Of memory of cudaMalloc that CUDA makes no handle of, which is said by who registers it.
+/// CUDA gives no handle for this cudaMalloc memory; the rank that registers it reports that.
 void test_not_shared(unsigned seed) {
   run_processes("no handle", 2, [&](Rank rank, device::Exchange& exchange) {
     std::mt19937_64 random(seed);
@@ -336,7 +336,7 @@ void test_not_shared(unsigned seed) {
   });
 }
 
-/// Parts of one allocation are opened once, closed when the last is taken back, and not before.
+/// Parts of one allocation are opened once, and closed exactly when the last is returned.
 void test_parts(unsigned seed) {
   run_processes("parts of an allocation", 2, [&](Rank rank, device::Exchange& exchange) {
     constexpr std::uint64_t kPart = 100'000;
@@ -352,7 +352,7 @@ void test_parts(unsigned seed) {
       check(!overlapping && overlapping.error().kind == ErrorKind::invalid_argument,
             "what is registered cannot be registered");
     }
-    // So much of each is sent.
+    // Each rank sends this much.
     TeamCase made = ring_case(Kind::all_gather, 2);
     made.problem.count = 1000;
     const auto steps = value_or_throw(bench->load(made));
@@ -394,7 +394,7 @@ void test_parts(unsigned seed) {
   });
 }
 
-/// More memories than there are places go through slots until there are.
+/// Memories beyond the number of places use slots until a place is free.
 void test_many(unsigned seed) {
   run_processes("more memories than places", 2, [&](Rank rank, device::Exchange& exchange) {
     std::mt19937_64 random(seed);
@@ -419,7 +419,7 @@ void test_many(unsigned seed) {
   });
 }
 
-/// Who has mapped memory has it, though its maker is gone.
+/// A rank that has mapped memory keeps it after the memory's owner is gone.
 void test_outlives() {
   constexpr std::size_t kBytes = 100'000;
   run_processes("memory outlives its maker", 2, [&](Rank rank, device::Exchange& exchange) {
@@ -447,16 +447,16 @@ void test_outlives() {
   });
 }
 
-/// Of many steps.
+/// A call of many steps.
 TeamCase long_case(Rank size) { return ring_case(Kind::all_reduce, size); }
 
-/// Which goes by words, where there are any.
+/// A call that uses words, if there are any.
 TeamCase tiny_case(Rank size) {
   return test::case_of(Kind::all_reduce, Algorithm::ring, size, 50, 50);
 }
 
 using MakeCase = TeamCase (*)(Rank size);
-/// What goes by words is no other call to who makes steps.
+/// Stream steps treat a call by words like any other.
 std::vector<MakeCase> kinds_of_calls() {
   if (!by_kernels()) return {long_case};
   return {long_case, tiny_case};
@@ -475,7 +475,7 @@ struct LongCall {
   TeamMemory memory{made, random};
 };
 
-/// The stream has ended, works, and the group says why it does not.
+/// The stream has finished and still works, and the group reports why it has failed.
 void check_survivor(GroupBench& bench, Rank rank, const device::GroupProgram* program,
                     const Status& ended, const std::string& what) {
   const std::string said = ended ? "no error" : ended.error().message;
@@ -496,7 +496,7 @@ void check_survivor(GroupBench& bench, Rank rank, const device::GroupProgram* pr
         what + ": further calls are refused with the cause");
 }
 
-/// Each look lets the stream do something.
+/// Dies after some looks, each of which lets the stream make progress.
 void look_and_die(GroupBench& bench, std::size_t looks) {
   const auto event = value_or_throw(device::make_event());
   cudaEventRecord(event.get(), bench.stream());
@@ -504,7 +504,7 @@ void look_and_die(GroupBench& bench, std::size_t looks) {
   kill(getpid(), SIGKILL);
 }
 
-/// Rank 1 ends in the middle of a call, of which there may be another behind.
+/// Rank 1 dies in the middle of a call; another call may be queued behind it.
 void test_killed(unsigned seed) {
   const int rounds = testing::by_effort(2, 6, 60);
   for (int round = 0; round < rounds; round++) {
@@ -516,7 +516,7 @@ void test_killed(unsigned seed) {
           LongCall call(rank, size, exchange, seed + round);
           auto& [random, bench, made, program, memory] = call;
           if (round % 3 != 0) {
-            // What is lent is read while its owner dies.
+            // The memory is being read while its owner dies.
             GroupTrials trials(*bench, random, kLong);
             check_lent(*bench, trials, made, kLentKinds[round % 2], true, what);
           }
@@ -538,7 +538,7 @@ void test_killed(unsigned seed) {
   }
 }
 
-/// Rank 1 ends among tiny calls, each of which is whole until then, and none is behind.
+/// Rank 1 dies among tiny calls; those before are complete, and none is queued.
 void test_killed_among_words(unsigned seed) {
   const int rounds = testing::by_effort(3, 8, 80);
   for (int round = 0; round < rounds; round++) {
@@ -576,7 +576,7 @@ void test_killed_among_words(unsigned seed) {
   }
 }
 
-/// Rank 1 never calls: whoever waits for it says so at its deadline.
+/// Rank 1 never calls: a rank that waits for it reports that at its deadline.
 void test_late() {
   run_processes("late", 2, [&](Rank rank, device::Exchange& exchange) {
     LongCall call(rank, 2, exchange);
@@ -586,7 +586,7 @@ void test_late() {
       check(bench->begin(program, trip).has_value(), "late: the call is begun");
       const Status ended = bench->group().wait(in(300ms));
       const std::string said = ended ? "no error" : ended.error().message;
-      // Behind those by which kernels were tried out.
+      // Earlier calls are those that probed the kernels.
       const char* const stands = by_kernels() ? "rank 0's lane 0 not ended after 1 steps of call 6"
                                               : "waits for slice 1 of rank 1 (which has sent 0)";
       check(!ended && ended.error().kind == ErrorKind::timed_out && said.find(stands) != said.npos,
@@ -597,7 +597,7 @@ void test_late() {
   });
 }
 
-/// Of a group that has been given up, who has mapped memory may still read it.
+/// After a group has been given up, ranks that have mapped memory may still read it.
 void test_given_up_while_lent() {
   run_processes("given up while lent", 2, [&](Rank rank, device::Exchange& exchange) {
     std::mt19937_64 random(1);
@@ -615,7 +615,7 @@ void test_given_up_while_lent() {
       check(!registered->lent().is_back_within(100ms), "given up while lent: it is not back");
     }
     value_or_throw(exchange.swap("", {}, in(kLong)));
-    // That it is gone is heard of soon.
+    // Others soon hear that it is gone.
     std::this_thread::sleep_for(100ms);
     check(mappings() == before - (rank == 0 ? 1 : 0), "given up while lent: it stays mapped");
     check(cuda_on_host_opened() == kOfSamples + 1, "given up while lent: it stays open");
@@ -625,7 +625,7 @@ void test_given_up_while_lent() {
   });
 }
 
-/// What a rank has lent comes back when its own group ends, though others' go on.
+/// A rank's lent memory comes back when its own group ends, even if other groups continue.
 void test_ended_here() {
   run_processes("ended here", 2, [&](Rank rank, device::Exchange& exchange) {
     std::mt19937_64 random(1);
@@ -643,7 +643,7 @@ void test_ended_here() {
   });
 }
 
-/// A graph of rank 0 beside a call of rank 0 that waits for rank 1: both end, and all say why.
+/// Rank 0's graph runs beside its call that waits for rank 1: both end, and all report why.
 void test_beside(MakeCase make) {
   run_processes("one beside another", 2, [&](Rank rank, device::Exchange& exchange) {
     LongCall call(rank, 2, exchange, 1, make);
@@ -657,7 +657,7 @@ void test_beside(MakeCase make) {
     check(called && cudaStreamEndCapture(beside, &graph) == cudaSuccess &&
               cudaGraphInstantiate(&launched, graph, 0) == cudaSuccess,
           "a capture of a call");
-    // Both have captured theirs before all ends.
+    // Both have captured their calls before anything ends.
     value_or_throw(exchange.swap("", {}, in(kLong)));
     if (rank == 0) {
       check(bench->begin(program, trip).has_value(), "a call");
@@ -676,7 +676,7 @@ void test_beside(MakeCase make) {
   });
 }
 
-/// A rank that does not call, and one that gives up: the others hear of it.
+/// One rank does not call and another gives up: the others hear of it.
 void test_given_up(MakeCase make) {
   run_processes("given up", 3, [&](Rank rank, device::Exchange& exchange) {
     LongCall call(rank, 3, exchange, 1, make);
@@ -697,13 +697,13 @@ void test_given_up(MakeCase make) {
               ended.error().kind == ErrorKind::mismatch && ended.error().culprit == 0,
           "the others hear of it: " + said);
     check_survivor(*bench, rank, program, ended, "given up");
-    // Without rank 2 there is no sum of all: what was let go on does nothing.
+    // Without rank 2 there is no sum of all, so the released call does nothing.
     GroupBench::Trip after(*bench, 1, memory);
     check(after.come_back().has_value() && memory == before, "given up: nothing is stored");
   });
 }
 
-/// What does not work is found out by trying, and told to all ranks.
+/// Probing finds what does not work, and all ranks hear of it.
 void test_faults() {
   struct Fault {
     const char* name;
@@ -739,7 +739,7 @@ void test_faults() {
   }
 }
 
-/// What combines nothing runs no kernel where copies are asked for, and all else does.
+/// Calls without a reduction run no kernel if copies are requested; all others do.
 void test_by_copies(unsigned seed) {
   const int draws = testing::by_effort(1, 3, 40);
   for (const Rank size : {2U, 3U, 4U}) {
@@ -764,7 +764,7 @@ void test_by_copies(unsigned seed) {
   }
 }
 
-/// Tiny calls are kernels by words, whichever ranks are in place, and others are not.
+/// Tiny calls are kernels by words, whichever ranks are in place; larger calls are not.
 void test_by_words(unsigned seed) {
   for (const Rank size : {2U, 4U}) {
     run_processes("by words", size, [&](Rank rank, device::Exchange& exchange) {
@@ -793,7 +793,7 @@ void test_by_words(unsigned seed) {
         made.tiny_bytes = device::kTinyBytes;
         check_case(made, test::lowered_for_streams(made, devices).program.by_words);
       }
-      // Where all are apart words would do, but no rank knows whether they are.
+      // With separate buffers words would do, but no rank knows whether the others' are separate.
       auto made = test::case_of(Kind::all_reduce, Algorithm::two_shot, size, 8, 1 << 20);
       check_case(made, false);
       made.devices = devices;
@@ -807,7 +807,7 @@ void test_by_words(unsigned seed) {
   }
 }
 
-/// A group, and the program of a ring with as many lanes, which are blocks, as it may have.
+/// A group, and the program of a ring with as many lanes (blocks) as it may have.
 struct FullGroup {
   std::unique_ptr<GroupBench> bench;
   TeamCase made;
@@ -827,7 +827,7 @@ struct FullGroup {
   std::uint32_t blocks() const { return program == nullptr ? 0 : made.choice.lanes; }
 };
 
-/// A call of each, begun in that order, to their ends.
+/// Begins a call of each group in that order, and waits for all.
 void run_all(std::vector<FullGroup>& groups, const std::vector<std::size_t>& order,
              std::mt19937_64& random) {
   testing::TeamOnHost host(512, 8192);
@@ -851,9 +851,9 @@ void run_all(std::vector<FullGroup>& groups, const std::vector<std::size_t>& ord
   }
 }
 
-/// Groups of the same ranks, on GPUs that have room for few: what each may have fits beside what
-/// the others have, on each GPU, and is the same on all ranks; and all run at once, in whatever
-/// order each rank begins them. Where one rank's GPU has none left, there is no group.
+/// Several groups of the same ranks, on small GPUs. Each group's share fits beside the others' on
+/// each GPU and is the same on all ranks. All run at once, in any order on each rank. If one rank's
+/// GPU has no room left, there is no group.
 void test_room(unsigned seed) {
   constexpr Rank kSize = 3;
   run_processes("room", kSize, [&](Rank rank, device::Exchange& exchange) {
@@ -863,7 +863,7 @@ void test_room(unsigned seed) {
     options.shared_bytes = 4 << 20;
     options.most_blocks = 0;
     options.trial = kLong;
-    // The smallest that a multiprocessor has room for.
+    // A block of the smallest size for which a multiprocessor has room.
     const auto all = 32 * static_cast<std::uint32_t>(kMultiprocessors[rank]);
     const auto room = [&] {
       return device::BlockBudget::of_process().room(nullptr, options.device, all);
@@ -894,7 +894,7 @@ void test_room(unsigned seed) {
     std::mt19937_64 random(seed), own(seed + rank);
     std::vector<std::size_t> order(groups.size());
     std::iota(order.begin(), order.end(), 0U);
-    // At first as differently as can be.
+    // At first the orders differ as much as possible.
     if (rank == 1) std::ranges::reverse(order);
     for (int round = 0; round < testing::by_effort(4, 8, 60) && failures == 0; round++) {
       run_all(groups, order, random);
@@ -911,7 +911,7 @@ void test_room(unsigned seed) {
   });
 }
 
-/// No program of one lane has more blocks than a group has at least.
+/// No program of one lane has more blocks than a group's minimum.
 void test_fewest_blocks() {
   std::mt19937_64 random(1);
   for (const auto& entry : catalogue()) {
@@ -929,7 +929,7 @@ void test_fewest_blocks() {
   }
 }
 
-/// Of options that differ, and of a rank that is not there.
+/// Ranks with different options, and a rank that is absent.
 void test_set_up() {
   const auto differ = [](const std::string& in_what, const auto& change) {
     run_processes(in_what + " differ", 2, [&](Rank rank, device::Exchange& exchange) {
@@ -941,7 +941,7 @@ void test_set_up() {
     });
   };
   differ("shared bytes", [](StreamGroupOptions& options) { options.shared_bytes += 64 << 10; });
-  // Kernels have no links.
+  // Kernels use no links.
   if (!by_kernels()) differ("links", [](StreamGroupOptions& options) { options.links++; });
   differ("copies", [](StreamGroupOptions& options) { options.by_copies = true; });
   run_processes("a rank that is gone", 2, [&](Rank rank, device::Exchange& exchange) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The count of blocks over all teams of several GPUs: whatever it lets in has room, wherever the
-// GPU puts its blocks.
+// The budget of blocks over all teams of several GPUs: all admitted blocks fit, wherever the GPU
+// puts them.
 #include "gpu/program/block_budget.hpp"
 
 #include <algorithm>
@@ -15,20 +15,20 @@ using ccoll::device::BlockBudget;
 
 namespace {
 
-/// Of what a multiprocessor has, which any number up to 8 divides.
+/// Parts of a multiprocessor; any number up to 8 divides it.
 constexpr unsigned kParts = 840;
 
 struct Program {
   unsigned blocks;
-  unsigned each;  ///< so many of them fit on a multiprocessor
+  unsigned each;  ///< how many of them fit on a multiprocessor
 };
 
-/// A GPU that puts blocks wherever they fit, and lets each stay as long as it likes.
+/// A GPU that puts blocks wherever they fit, and lets each stay for any time.
 class Gpu {
  public:
   explicit Gpu(unsigned multiprocessors) : free_(multiprocessors, kParts) {}
 
-  /// Where its blocks are; fewer than it has where there is no room for all.
+  /// The places of its blocks; fewer than it has if there is no room for all.
   std::vector<std::size_t> begin(const Program& program, std::mt19937& random) {
     const unsigned parts = kParts / program.each;
     std::vector<std::size_t> places;
@@ -37,7 +37,7 @@ class Gpu {
       for (std::size_t i = 0; i < free_.size(); i++)
         if (free_[i] >= parts) open.push_back(i);
       if (open.empty()) break;
-      // Also as unevenly as can be.
+      // Half of the time it fills the first place, which is as uneven as possible.
       places.push_back(open[random() % 2 == 0 ? 0 : random() % open.size()]);
       free_[places.back()] -= parts;
     }
@@ -51,8 +51,8 @@ class Gpu {
   std::vector<unsigned> free_;
 };
 
-/// What is called of a team, up to two at a time; or of a group, which has reserved what its
-/// programs may have.
+/// A team with up to two calls running at a time; or a group, which has reserved blocks for its
+/// programs.
 struct Team {
   struct Running {
     Program program;
@@ -64,7 +64,7 @@ struct Team {
   std::optional<Program> reserved = std::nullopt;
 };
 
-/// Reserves some at random, of which it may keep fewer.
+/// Reserves a random amount and may keep less.
 Program reserve_some(BlockBudget& budget, const Team& team, unsigned multiprocessors,
                      std::mt19937& random) {
   const unsigned each = 1 + random() % 8;
@@ -78,7 +78,7 @@ Program reserve_some(BlockBudget& budget, const Team& team, unsigned multiproces
   return reserved;
 }
 
-/// Whether one at random of the team is let in.
+/// Whether a random program of the team is admitted.
 bool load_some(BlockBudget& budget, Team& team, unsigned multiprocessors, std::mt19937& random) {
   Program program{0, 1 + static_cast<unsigned>(random() % 8)};
   program.blocks = 1 + random() % (multiprocessors * program.each);
@@ -126,7 +126,7 @@ TEST_CASE("block budget: what is let in begins at once, whatever runs beside it"
         REQUIRE(team.running.back().places.size() == program.blocks);
         begun++;
       }
-      // A step's block, no larger than any of these.
+      // A step's block is no larger than any of these.
       const Program of_step{1, 8};
       const auto places = gpu.begin(of_step, random);
       REQUIRE(places.size() == 1);
@@ -144,14 +144,14 @@ TEST_CASE("block budget: a team counts as its largest program does, twice, on it
   CHECK(budget.room(&first, 3, 100) == 25);
   const BlockBudget::Need needs[] = {{3, 10, 100}, {4, 20, 100}};
   REQUIRE(budget.take(&first, needs));
-  // Its own are never in its way.
+  // Its own blocks never count against it.
   const BlockBudget::Need smaller{3, 5, 100};
   REQUIRE(budget.take(&first, {&smaller, 1}));
   CHECK(budget.room(&first, 3, 100) == 25);
   CHECK(budget.room(&second, 3, 100) == 20);
   CHECK(budget.room(&second, 4, 100) == 15);
   CHECK(budget.room(&second, 5, 100) == 25);
-  // What fewer of fit counts as much as if all were like it.
+  // All blocks count like those of the program of which the fewest fit.
   CHECK(budget.room(&second, 3, 30) == 2);
   CHECK(budget.room(&second, 3, 1'000) == 20);
   CHECK(budget.room(&second, 3, 19) == 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls as copies: they leave, guards and inputs included, what the team kernel's code leaves.
+// Calls made as copies leave the same memory as the team kernel's code, guards and inputs included.
 #include "gpu/program/copies.hpp"
 
 #include <catch2/catch.hpp>
@@ -27,13 +27,13 @@ std::vector<std::byte*> list_of(const std::vector<testing::TeamOnHost::Buffers>&
   return list;
 }
 
-/// As a device does, which need not make a copy from its beginning to its end.
+/// A device may copy bytes in any order, so the ranges must not overlap.
 void make(const PlacedCopy& copy) {
   REQUIRE((copy.from + copy.bytes <= copy.to || copy.to + copy.bytes <= copy.from));
   std::memcpy(copy.to, copy.from, copy.bytes);
 }
 
-/// Each GPU its own in order, and all in any order that leaves open.
+/// Each GPU makes its own copies in order; copies of different GPUs interleave in any order.
 void make_beside(std::vector<std::span<const PlacedCopy>> of_gpus, std::mt19937_64& random) {
   std::erase_if(of_gpus, [](const auto& copies) { return copies.empty(); });
   while (!of_gpus.empty()) {
@@ -44,7 +44,7 @@ void make_beside(std::vector<std::span<const PlacedCopy>> of_gpus, std::mt19937_
   }
 }
 
-/// As GPUs do that wait for each other between the two lists.
+/// Acts like GPUs that wait for each other between the two lists.
 void make(const std::vector<TeamCopies>& copies, TeamMemory& memory, std::mt19937_64& random) {
   std::vector<device::PlacedCopies> placed;
   for (const TeamCopies& each : copies)
@@ -66,7 +66,7 @@ Problem problem_of(Kind kind, Rank size, std::uint64_t count) {
   return problem;
 }
 
-/// Of problems of bytes: all inputs, then all outputs.
+/// For problems of bytes: all inputs, then all outputs.
 std::vector<PlacedCopy> placed_side_by_side(
     const Problem& problem, std::vector<std::byte>& memory,
     const std::function<std::uint64_t(const void*)>& bytes_from) {
@@ -128,14 +128,14 @@ TEST_CASE("copies: as few as the layout allows, and as many bytes as are needed"
       for (const PlacedCopy& copy : copies) all += copy.bytes;
       return all;
     };
-    // Apart, as memory is where no copy may have more than a block.
+    // Separate memory, where no copy can span blocks.
     const auto apart = placed_side_by_side(gather, memory, limit_of_one);
     CHECK(apart.size() == 2 * size - 1);
     CHECK(bytes(apart) == 16 * size * size);
     const auto of_pairs = placed_side_by_side(exchange, memory, limit_of_one);
     CHECK(of_pairs.size() == size * size);
     CHECK(bytes(of_pairs) == 16 * size * size);
-    // Inputs that follow one another are gathered by one copy.
+    // One copy gathers adjacent inputs.
     CHECK(placed_side_by_side(gather, memory, &no_limit).size() == size);
   }
 }
@@ -225,7 +225,7 @@ TEST_CASE("copies: what is in its place already is not copied", "[engine][device
 
 TEST_CASE("copies: a call is by copies from some MiB for each of them on", "[engine][device]") {
   const auto are_wanted = [](std::vector<std::uint64_t> sizes, CopyUse use = CopyUse::by_size) {
-    // Wherever they are made.
+    // Each GPU may make them.
     std::vector<TeamCopies> copies(2);
     for (std::size_t i = 0; i < sizes.size(); i++)
       (i == 0 ? copies[0].spread : copies[1].sent).push_back({0, 1, 0, 0, sizes[i]});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From schedules to the team kernel's programs: which memory each step names.
+// Lowering schedules to the team kernel's programs: the memory that each step uses.
 #include <catch2/catch.hpp>
 
 #include "gpu/team/team_case.hpp"
@@ -13,7 +13,7 @@ using ccoll::test::TeamCase;
 
 namespace {
 
-/// Slots that anything is copied to.
+/// The slots that are used at all, in bytes.
 std::uint64_t slot_bytes(const LoweredTeam& team) {
   std::uint64_t bytes = 0;
   for (const auto& channel : team.channels) bytes += channel.slot_bytes;
@@ -39,7 +39,7 @@ TEST_CASE("lower: a gathered slice is read where it lies, and copied where it ma
       }
     }
   }
-  // What one rank's in-place buffers do to its own lending is its affair alone.
+  // A rank's in-place buffers affect its own lending only.
   auto ring = case_of(Kind::all_reduce, Algorithm::ring, 4, 100, 30);
   const auto before = slot_bytes(ring.lowered());
   ring.in_place.assign(4, true);
@@ -70,10 +70,10 @@ TEST_CASE("lower: slots and pushed words are with the receiver, scratch with its
     }
   }
   for (const auto& channel : team.channels) used[channel.to] += kTeamSlots * channel.slot_bytes;
-  // Two ranks' on each, not all ranks' on all.
+  // Each device holds its two ranks' memory, not that of all ranks.
   CHECK(team.workspace_bytes == std::ranges::max(used));
   CHECK(team.blocks_of(0).size() + team.blocks_of(1).size() == team.blocks.size());
-  // One on which nobody has anything to do takes part all the same.
+  // A device on which no rank has work takes part, too.
   REQUIRE(team.blocks_of(2).size() == 1);
   CHECK(team.blocks_of(2)[0].number >= team.blocks.size());
   CHECK(team.blocks_of(2)[0].steps.begin == team.blocks_of(2)[0].steps.end);

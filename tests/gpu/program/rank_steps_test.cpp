@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What streams of several ranks are given to do leaves in memory, whatever order they come to it
-// in, what the team kernel's code leaves there, and every word as it was.
+// Steps in streams of several ranks leave the same memory as the team kernel's code, in whatever
+// order they run, and leave every word as it was.
 #include <array>
 #include <catch2/catch.hpp>
 #include <map>
@@ -31,7 +31,7 @@ device::LoweredTeam lowered(const TeamCase& of) {
   return device::lower(request).value();
 }
 
-/// What one rank does in one call.
+/// The steps of one rank in one call.
 struct Call {
   RankSteps steps;
   std::array<std::byte*, 2> buffers = {};  ///< input and output
@@ -45,7 +45,7 @@ struct Call {
   static std::size_t number_of(StepPlace::In in) { return in == StepPlace::In::input ? 0 : 1; }
 };
 
-/// All ranks, each with its calls one after another, and what they share.
+/// All ranks, each with its calls in order, and their shared memory.
 class Streams {
  public:
   explicit Streams(Rank ranks) : calls_(ranks), shared_(ranks) {}
@@ -55,7 +55,7 @@ class Streams {
     calls_[rank].push_back(std::move(call));
   }
 
-  /// In any order that the words leave open; false where nothing can go on.
+  /// Runs steps in a random order that the words permit; false if none can proceed.
   bool run(std::mt19937_64& random) {
     std::vector<std::pair<std::size_t, std::size_t>> at(calls_.size());  // call, step
     for (;;) {
@@ -163,7 +163,7 @@ TEST_CASE("rank steps: a circle is found, and a program that lends or goes by wo
           "[engine][device][unit]") {
   auto made = test::case_of(Kind::all_reduce, Algorithm::ring, 2, 10, 100);
   auto circle = lowered(made);
-  // Rank 0 begins by receiving, as rank 1 does once its own first step is left out.
+  // Rank 0 begins by receiving, and so does rank 1 once its own first step is left out.
   for (auto& block : circle.blocks) block.steps.begin++;
   const auto found = device::steps_of(circle, 0);
   REQUIRE(!found);
@@ -180,7 +180,7 @@ TEST_CASE("rank steps: what the schedule lends of a caller's buffer is all that 
           "[engine][device][unit]") {
   const auto made = test::case_of(Kind::all_gather, Algorithm::ring, 3, 10, 100);
   const auto steps = device::steps_of(lowered(made), 1).value();
-  // Blocks 1 and 0 of the output, of 40 bytes each; all of what is sent.
+  // Blocks 1 and 0 of the output, 40 bytes each; all of them are sent.
   const auto use = device::use_of_buffers(lowered(made), 1);
   CHECK(use.lendable[0].is_empty());
   CHECK(use.lendable[1].begin == 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words of tiny slices: which programs go by them, that no word is torn, and that none is ever
-// taken for another call's.
+// Words of tiny slices: which programs use them, that no word is torn, and that none passes for
+// another call's.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <limits>
@@ -23,7 +23,7 @@ using ccoll::testing::TeamOnHost;
 
 namespace {
 
-/// Of one window.
+/// A call of one window.
 TeamCase make_case(Kind kind, Algorithm algorithm, Rank size, std::uint64_t count) {
   return test::case_of(kind, algorithm, size, count, 1 << 20);
 }
@@ -38,20 +38,20 @@ TEST_CASE("tiny words: a program goes by them up to so many bytes for a channel"
   CHECK(is_by_words(make_case(Kind::all_reduce, Algorithm::one_shot, 4, 2)));
   CHECK(is_by_words(make_case(Kind::all_reduce, Algorithm::one_shot, 4, kMost)));
   CHECK_FALSE(is_by_words(make_case(Kind::all_reduce, Algorithm::one_shot, 4, kMost + 1)));
-  // A ring's six slices of a channel count together.
+  // The six slices of a ring's channel count together.
   CHECK(is_by_words(make_case(Kind::all_reduce, Algorithm::ring, 4, kMost / 6 * 4)));
   CHECK_FALSE(is_by_words(make_case(Kind::all_reduce, Algorithm::ring, 4, kMost / 6 * 4 + 40)));
-  // So many channels are too many for the memory.
+  // This many channels need too much memory.
   CHECK(is_by_words(make_case(Kind::all_reduce, Algorithm::one_shot, 8, kMost)));
   CHECK_FALSE(is_by_words(make_case(Kind::all_reduce, Algorithm::one_shot, 16, kMost)));
   CHECK(is_by_words(make_case(Kind::all_reduce, Algorithm::one_shot, 16, kMost / 8)));
-  // Of several windows slices may be many.
+  // Several windows may have many slices.
   auto windows = make_case(Kind::all_reduce, Algorithm::one_shot, 4, 100);
   windows.choice.slice_elems = 60;
   CHECK_FALSE(is_by_words(windows));
   windows.choice.lanes = 2;
   CHECK(is_by_words(windows));
-  // Who sends nothing has no less to do.
+  // The limit applies to a rank that sends nothing, too.
   CHECK_FALSE(is_by_words(make_case(Kind::all_reduce, Algorithm::one_shot, 1, kMost + 1)));
   CHECK(make_case(Kind::all_reduce, Algorithm::one_shot, 4, 2).lowered().program.useful_threads ==
         1);
@@ -67,19 +67,19 @@ TEST_CASE(
     "tiny words: lanes that share memory are ordered by flags, are one block, or do not go by "
     "words",
     "[engine][device][unit]") {
-  // In place the result is written where the input was, which the other lane has sent.
+  // In place, the result overwrites the input, which the other lane has sent.
   auto one_shot = make_case(Kind::all_reduce, Algorithm::one_shot, 4, 2);
   CHECK(one_shot.lowered().blocks.size() == 4);
   one_shot.in_place.assign(4, true);
   CHECK(is_by_words(one_shot));
   CHECK(one_shot.lowered().blocks.size() == 4);
   for (const auto& block : one_shot.lowered().blocks) CHECK_FALSE(block.awaited);
-  // Here only messages say that another rank has got what is overwritten.
+  // Here only messages show that another rank has read the overwritten data.
   auto two_shot = make_case(Kind::all_reduce, Algorithm::two_shot, 4, 8);
   CHECK(is_by_words(two_shot));
   two_shot.in_place[2] = true;
   CHECK_FALSE(is_by_words(two_shot));
-  // What is sent is never the own block, which alone is written.
+  // A rank never sends its own block, and writes nothing else.
   auto scatter = make_case(Kind::reduce_scatter, Algorithm::one_shot, 4, 8);
   scatter.in_place.assign(4, true);
   CHECK(is_by_words(scatter));
@@ -123,7 +123,7 @@ TEST_CASE("tiny words: an all_reduce of them writes no flag", "[engine][device][
   };
   CHECK(run() == 0);
   made.tiny_bytes = 0;
-  // Of each channel those of slices pushed and popped, and one of each sending block.
+  // Each channel has slices pushed and popped, and each sending block one more.
   CHECK(run() == 2 * 12 + 4);
 }
 
@@ -141,7 +141,7 @@ TEST_CASE("tiny words: both ends of a slice name the same words, which no other 
       if (!team.program.by_words) continue;
       by_words++;
       CHECK(team.program.windows <= team.program.stripes);
-      // By device, each word's channel and which of its slices it is of.
+      // By device: for each word, its channel and slice.
       std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> writers(kMostTeamDevices),
           readers(kMostTeamDevices);
       for (auto& each : writers) each.resize(kTinyWords, {kNone, 0});
@@ -182,7 +182,7 @@ TEST_CASE("tiny words: none is torn", "[engine][device][stress]") {
   std::uint64_t torn = 0, changes = 0;
   const auto end = std::chrono::steady_clock::now() +
                    std::chrono::milliseconds(testing::by_effort(200, 1000, 5000));
-  // Where others have the cores it may take longer until they meet.
+  // If other programs occupy the cores, writer and readers may take longer to meet.
   while (std::chrono::steady_clock::now() < end ||
          (changes <= 100 && std::chrono::steady_clock::now() < end + std::chrono::minutes(1))) {
     const test::WordHammer with{words.data(), static_cast<std::uint32_t>(words.size()), 2000, &torn,
@@ -199,20 +199,20 @@ TEST_CASE(
     "tiny words: each in a call's set was written by one of the calls that its number tells from "
     "it",
     "[engine][device][unit]") {
-  // By the number, with all 64 bits, of the call that wrote each.
+  // The full 64-bit number of the call that wrote each word.
   std::vector<std::uint64_t> written(kTeamWords);
   std::uint64_t oldest = 0;
   for (std::uint64_t call = 1; call < 6 * kTinyWords; call++) {
     written[aged_tiny_word(call)] = call;
     REQUIRE(aged_tiny_word(call) / kTinyWords != tiny_set(call) / kTinyWords);
-    // Whatever calls write themselves is younger. Looked at where a set's turn begins and ends.
+    // A call's own words are younger. Only the ends of each turn of a set are checked.
     if (call % kTinyWords > 1 && call % kTinyWords + 2 < kTinyWords) continue;
     for (std::uint64_t word = 0; word < kTinyWords; word++)
       oldest = std::max(oldest, call - written[tiny_set(call) + word]);
   }
   CHECK(oldest <= 2 * kTinyWords);
   CHECK(2 * kTinyWords < std::uint64_t{1} << 32);
-  // Zeroed memory is of call 0, which there is not, until it is older than that.
+  // Zeroed memory reads as of call 0, which does not exist, until it is too old for that.
   CHECK(is_of_call(0, 0));
   CHECK_FALSE(is_of_call(0, 2 * kTinyWords));
 }
@@ -249,7 +249,7 @@ TEST_CASE("tiny words: calls are told apart where their number's bits begin anew
   TeamOnHost team(test::kMostBlocks, test::kMostFlags, devices);
   for (const std::uint64_t at : {kTinyWords, kWrap, kWrap + kTinyWords, 7 * kWrap}) {
     for (int round = 0; round < testing::by_effort(1, 3, 30); round++) {
-      // All words are what earlier calls may have left, as old as they can be.
+      // All words are as old as earlier calls may have left them.
       team.start_behind(at - 4, random);
       for (int call = 0; call < 8; call++) {
         auto made = make_case(Kind::all_reduce, Algorithm::one_shot, 4, 1 + random() % 40);

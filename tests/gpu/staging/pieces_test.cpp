@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages of any length through pieces of bounded memory: what comes out, in how many steps, and
-// that nothing stands still as long as steps are made.
+// Messages of any length through pieces of bounded memory: the data, the number of steps, and that
+// nothing stalls while steps are made.
 #include "gpu/staging/pieces.hpp"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using Bytes = std::vector<std::byte>;
 constexpr std::uint64_t kBudget = 1 << 20;
 constexpr std::uint32_t kRanks = 3;
 
-/// Pieces, which the device sees elsewhere than the host.
+/// Pieces at different addresses on the device and on the host.
 struct Room {
   Bytes memory = Bytes(Pieces::bytes_for(kBudget, kRanks) + 256);
   std::byte* const begin =
@@ -32,7 +32,7 @@ struct Room {
   Pieces pieces{{begin, begin + kElsewhere}, kBudget, kRanks};
 };
 
-/// Makes what is ordered, as late as it is told to.
+/// Makes ordered steps only when told to.
 class Steps final : public CopySteps {
  public:
   explicit Steps(std::uint64_t count) : count_(count) {}
@@ -45,7 +45,7 @@ class Steps final : public CopySteps {
   }
   bool is_over(std::uint32_t step) const override { return step <= made_; }
 
-  /// False: none is left to be made.
+  /// False if none is left to make.
   bool make_one() {
     if (waiting_.empty()) return false;
     for (const auto& each : waiting_.front())
@@ -200,7 +200,7 @@ TEST_CASE("pieces: what lands is where it belongs, in no more steps than were sa
     const auto sent = content(bytes, random);
     Bytes there(before + bytes + 7, std::byte{0xa5});
     Bytes expected = there;
-    // Some of it somebody else puts there.
+    // Another writer puts some of it there.
     const bool has_gaps = random() % 2 == 0;
     Steps steps(StagedHostToDevice::steps(bytes, piece));
     StagedHostToDevice to_device(steps, PieceRoom(room.pieces));

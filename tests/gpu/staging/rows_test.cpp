@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pieces as few copies: all of them, each once, and nothing that CUDA refuses.
+// Pieces combined into few copies: each piece is copied once, and CUDA accepts every copy.
 #include "gpu/staging/rows.hpp"
 
 #include <catch2/catch.hpp>
@@ -14,7 +14,7 @@ namespace {
 
 using Piece = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;  // there, here, bytes
 
-/// Of a memory whose allocations have so many bytes; addresses are never looked at.
+/// In a memory with allocations of this many bytes; addresses are never dereferenced.
 std::vector<Rows> rows_of(const std::vector<Piece>& pieces, std::uint64_t allocation) {
   const auto at = [](std::uint64_t place) { return reinterpret_cast<std::byte*>(place); };
   std::vector<Rows> all;
@@ -55,7 +55,7 @@ TEST_CASE("rows: they are the pieces, within what a copy may have", "[engine][pr
       here += bytes + (random() % 8 == 0 ? 64 : 0);
     }
     constexpr std::uint64_t kAllocation = 512;
-    // None of a piece is in the next allocation.
+    // No piece may cross into the next allocation.
     std::erase_if(pieces, [](const Piece& piece) {
       const auto& [first, host, bytes] = piece;
       return first / kAllocation != (first + bytes - 1) / kAllocation;

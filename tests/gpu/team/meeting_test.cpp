@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a team's ranks come together, over a device that only writes down what it is asked for.
+// How a team's ranks meet, over a device that only records its requests.
 #include "gpu/team/meeting.hpp"
 
 #include <algorithm>
@@ -19,14 +19,14 @@ using std::chrono::steady_clock;
 
 namespace {
 
-/// Far enough for whatever is to happen.
+/// A deadline late enough for everything expected.
 TeamMeeting::TimePoint in_time() { return steady_clock::now() + std::chrono::seconds(60); }
 
 const LoadedProgram* program(std::uintptr_t number) {
   return reinterpret_cast<const LoadedProgram*>(number * 64);
 }
 
-/// A stream is a list of what is in it: which launch comes before, for each place.
+/// Models a stream as a list: for each position, the launch before it.
 class Device final : public TeamDevice {
  public:
   explicit Device(std::uint32_t ranks) : arrived_(ranks, 0), left_(ranks, 0) {}
@@ -34,7 +34,7 @@ class Device final : public TeamDevice {
   Status arrive(TeamCall& call) override {
     call.capture = call.stream == nullptr ? 0 : reinterpret_cast<std::uintptr_t>(call.stream);
     if (call.rank == fails_to_arrive) return fail(ErrorKind::internal, "no event");
-    // The rank has left all launches before: nobody is one ahead.
+    // The rank has left all earlier launches, so no rank is one ahead.
     wrong += left_[call.rank] != launches_.load() ? 1 : 0;
     ++arrived_[call.rank];
     return {};
@@ -72,7 +72,7 @@ class Device final : public TeamDevice {
 
  private:
   std::atomic<int> launches_{0};
-  std::vector<int> arrived_, left_;  // by rank, each its rank's thread's but for launches
+  std::vector<int> arrived_, left_;  // by rank, and used by that rank's thread except in launches
 };
 
 TeamCall call_of(std::uint32_t rank) {
@@ -137,7 +137,7 @@ TEST_CASE("meeting: who waits in vain says for whom, and that ends everything",
   CHECK(late.error().kind == ErrorKind::timed_out);
   CHECK(late.error().message == "rank 0 of a team waited in vain for ranks 1, 3 to make the call");
   CHECK(late.error().culprit == 1);
-  // The same cause for who waits with more patience, and for who comes later.
+  // A rank with a longer limit and one that comes later get the same cause.
   CHECK(other.get().error() == late.error());
   CHECK(meeting.arrive(call_of(1)).error() == late.error());
   CHECK(meeting.leave(1, in_time()).error() == late.error());
@@ -178,7 +178,7 @@ TEST_CASE("meeting: calls that do not fit together are refused for all", "[engin
     CHECK(refused.error().message.find("ranks 0 and 1 of a team") != std::string::npos);
     CHECK(meeting.leave(0, in_time()).error() == refused.error());
     CHECK(device.launches() == 0);
-    // What was launched before may end well.
+    // Earlier launches may end well.
     CHECK(device.aborts == 0);
     meeting.abort({ErrorKind::aborted, "enough", std::nullopt});
     CHECK(device.aborts == 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Calls of a team at random.
+/// Random calls of a team.
 
 #include <fmt/format.h>
 
@@ -62,7 +62,7 @@ struct TeamCase {
   device::LoweredTeam lowered() const { return device::lower(request()).value(); }
 };
 
-/// Of float32, with nothing in place, in one lane.
+/// Uses float32 in one lane, with nothing in place.
 inline TeamCase case_of(Kind kind, Algorithm algorithm, Rank size, std::uint64_t count,
                         std::uint64_t slice_elems) {
   TeamCase made;
@@ -75,7 +75,7 @@ inline TeamCase case_of(Kind kind, Algorithm algorithm, Rank size, std::uint64_t
   return made;
 }
 
-/// A small count, or one of several windows of several vectors.
+/// A small count, or one that makes several windows of several vectors.
 inline std::uint64_t random_count(std::mt19937_64& random) {
   return random() % 3 == 0 ? random() % 2000 : random() % 40;
 }
@@ -114,15 +114,15 @@ inline TeamCase random_case(const CatalogueEntry& entry, std::mt19937_64& random
   return random_case(entry, static_cast<Rank>(1 + random() % 8), random);
 }
 
-/// Ranks on up to so many devices, in any order; some may have none.
+/// Puts ranks on up to `devices` devices in any order; some may have none.
 inline void spread(TeamCase& over, std::uint32_t devices, std::mt19937_64& random) {
   over.devices.clear();
   for (Rank rank = 0; rank < over.problem.size; rank++)
     over.devices.push_back(static_cast<std::uint32_t>(random() % devices));
 }
 
-/// Cases of `size` ranks that together have every pair there is of algorithm, type, operation,
-/// ragged blocks, a rank in place, and lanes: those of a long random row that bring a new one.
+/// Cases of `size` ranks that cover every pair of algorithm, type, operation, ragged blocks, a rank
+/// in place, and lanes: those of a long random sequence that add a new pair.
 inline std::vector<TeamCase> pairwise_cover(Rank size, std::mt19937_64& random) {
   std::set<std::array<std::size_t, 4>> seen;
   std::vector<TeamCase> cases;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Inputs of a team's call for which the operation's definition alone says what must come out.
+/// Inputs of a team's call for which the operation's definition alone determines the result.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace ccoll::test {
 
-/// Fills inputs such that no order of adding rounds, and says whether the outputs are the one
-/// result there is.
+/// Fills inputs for which no order of adding rounds, and checks outputs against the only possible
+/// result.
 class Exact {
  public:
   explicit Exact(const TeamCase& of)
@@ -42,7 +42,7 @@ class Exact {
   }
 
  private:
-  /// Of the pattern, where an input block begins.
+  /// The index in the pattern at which an input block begins.
   static std::uint64_t first(std::uint32_t block) { return std::uint64_t{block} * 131; }
   static std::uint64_t elems(const TeamMemory& memory, Rank rank, std::uint32_t block, Buffer in) {
     const auto view = memory.view(rank);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Teams on several GPUs, which the host plays: which programs are refused, what is loaded beside
-// one, and which copies make calls.
+// Teams on several GPUs, which the host plays: which programs are refused, what may be loaded at
+// once, and which calls are copies.
 #include <catch2/catch.hpp>
 #include <map>
 #include <random>
@@ -45,7 +45,7 @@ struct TeamOnGpus {
   std::unique_ptr<Team> team;
 };
 
-/// By whom, from which GPU, to which.
+/// Keyed by the GPU whose stream copies, the source and the destination.
 using Traffic = std::map<std::array<int, 3>, std::array<std::uint64_t, 2>>;
 
 Traffic traffic_among(int gpus) {
@@ -61,7 +61,7 @@ Traffic traffic_among(int gpus) {
   return traffic;
 }
 
-/// Of ranks that may be in place anywhere, on some of so many GPUs.
+/// Random ranks may be in place; they use some of that many GPUs.
 TeamCase random_exchange(Kind kind, std::uint32_t gpus, std::mt19937_64& random) {
   auto made = test::case_of(kind, kind == Kind::all_gather ? Algorithm::ring : Algorithm::pairwise,
                             static_cast<Rank>(2 + random() % 7), 1 + random() % 3000, 500);
@@ -71,7 +71,7 @@ TeamCase random_exchange(Kind kind, std::uint32_t gpus, std::mt19937_64& random)
   return made;
 }
 
-/// What is to go from each GPU to each other one of a call: once each block that is needed there.
+/// The expected traffic of a call between GPUs: each block once to every GPU that needs it.
 Traffic links_of(const TeamCase& made) {
   Traffic links;
   const std::uint64_t bytes = made.problem.count * size_of(made.type);
@@ -95,7 +95,7 @@ Traffic links_of(const TeamCase& made) {
 
 TEST_CASE("team: blocks have numbers over all GPUs, and a program has no more than there are",
           "[engine][device]") {
-  // On each GPU they have room.
+  // Each GPU has room for them.
   cuda_on_host_has_multiprocessors(1024);
   const TeamOnGpus gpus(64, 8);
   auto made = gpus.all_reduce(Algorithm::double_tree, 1 << 20);
@@ -119,7 +119,7 @@ TEST_CASE("team: blocks have numbers over all GPUs, and a program has no more th
 TEST_CASE("team: what reads no buffers of other GPUs asks for nothing that lends none",
           "[engine][device]") {
   const TeamOnGpus gpus(2, 2);
-  // By words, but in place by slots.
+  // Uses words, but slots if in place.
   auto made = gpus.all_reduce(Algorithm::two_shot, 64);
   const auto separate = made.lowered();
   made.in_place.assign(2, true);
@@ -152,7 +152,7 @@ TEST_CASE("team: copies between GPUs leave what the kernel leaves, and carry eac
                                {made.devices.begin(), made.devices.end()});
     const std::set<std::uint32_t> gpus(made.devices.begin(), made.devices.end());
     const auto links = links_of(made);
-    // As the team numbers them.
+    // Numbered as in the team.
     made.devices = bench.team().device_numbers();
     const auto lowered = made.lowered();
     const auto* const program = bench.team().load(lowered).value();
@@ -166,7 +166,7 @@ TEST_CASE("team: copies between GPUs leave what the kernel leaves, and carry eac
       REQUIRE(bench.run(program, memory, way).has_value());
       CHECK(memory == expected);
       CHECK(cuda_on_host_team_kernels() == kernels);
-      // On each GPU.
+      // Counted on each GPU.
       CHECK(cuda_on_host_kernels() - claims == static_cast<int>(2 * gpus.size()));
       for (const auto& [link, after] : traffic_among(kGpus)) {
         if (link[1] == link[2]) continue;
@@ -182,7 +182,7 @@ TEST_CASE("team: copies between GPUs leave what the kernel leaves, and carry eac
 
 TEST_CASE("team: where copies do not work in one direction, programs have none",
           "[engine][device]") {
-  // GPUs that nobody has tried out before.
+  // GPUs that no test has probed before.
   const auto [how, first] =
       GENERATE(table<cuda_on_host_peers, int>({{kCopiesWrong, 8}, {kCopiesHang, 10}}));
   CAPTURE(how);
@@ -201,7 +201,7 @@ TEST_CASE("team: where copies do not work in one direction, programs have none",
     const auto lowered = placed.lowered();
     REQUIRE_FALSE(lowered.copies.empty());
     CHECK(team->load(lowered).value()->copies.empty());
-    // Once, by who asks for them first.
+    // Reported once, to the first caller that asks for copies.
     static std::set<int> told;
     const bool is_first = use == CopyUse::always && told.insert(first).second;
     CAPTURE(said);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The memory that all ranks of a team bring to a call.
+/// The memory of all ranks of a team for a call.
 
 #include <algorithm>
 #include <cstddef>
@@ -49,22 +49,22 @@ class TeamMemory {
   }
   std::byte* input(Rank rank) { return memory_[rank].data() + places_[rank].input; }
   std::byte* output(Rank rank) { return memory_[rank].data() + places_[rank].output; }
-  /// What a call reads or writes of a rank.
+  /// The part of a rank's buffer that a call reads or writes.
   std::span<std::byte> buffer(Rank rank, Buffer which) {
     return {which == Buffer::input ? input(rank) : output(rank), bytes_of(rank, which)};
   }
-  /// Of a rank, with the guards.
+  /// All memory of a rank, with the guards.
   std::span<std::byte> all(Rank rank) { return memory_[rank]; }
   Problem view(Rank rank) const { return view_of(of_.problem, rank); }
   std::size_t elem_bytes() const { return size_of(of_.type); }
 
-  /// The first bytes of a rank's memory that are not as expected; empty where all are.
+  /// Describes the first bytes of a rank's memory that differ; empty if none does.
   std::string differences(TeamMemory& expected, Rank rank) {
     const auto wrong = testing::differences(all(rank), expected.all(rank),
                                             [&](std::size_t at) { return place(rank, at); });
     return wrong.empty() ? "" : fmt::format("rank {}: {}", rank, wrong);
   }
-  /// Of all ranks.
+  /// The same for all ranks.
   std::string differences(TeamMemory& expected) {
     std::string text;
     for (Rank rank = 0; rank < memory_.size(); rank++) {
@@ -74,7 +74,7 @@ class TeamMemory {
     return text;
   }
 
-  /// Guards and inputs, too.
+  /// Compares guards and inputs, too.
   friend bool operator==(const TeamMemory& a, const TeamMemory& b) {
     return a.memory_ == b.memory_;
   }
@@ -94,7 +94,7 @@ class TeamMemory {
                            block_elems(seen, seen.size, seen.size - 1, buffer));
   }
 
-  /// Which byte of a rank's memory that is.
+  /// Names a byte of a rank's memory.
   std::string place(Rank rank, std::size_t at) const {
     for (const Buffer which : {Buffer::output, Buffer::input}) {
       const std::size_t begin =

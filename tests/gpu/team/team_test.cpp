@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The team kernel's code on the host: it leaves in memory, bit by bit, what the CPU's interpreter
-// of the same schedules leaves there, however many threads a block has.
+// The team kernel's code on the host leaves bit by bit the same memory as the CPU's interpreter of
+// the same schedules, with any number of threads per block.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <numeric>
@@ -44,8 +44,8 @@ bool all_finished(const std::vector<TeamEnding>& endings) {
          static_cast<std::ptrdiff_t>(endings.size());
 }
 
-/// Bits at random: NaNs, denormals, infinities. The CPU's interpreter runs once, the team as often
-/// as told, all on the state that earlier cases have left.
+/// Uses random bits: NaNs, denormals, infinities. The CPU's interpreter runs once and the team
+/// `calls` times, on the state that earlier cases have left.
 void compare(TeamOnHost& team, const TeamCase& of, std::uint32_t threads, int calls,
              std::mt19937_64& random) {
   const auto program = of.lowered();
@@ -82,7 +82,7 @@ TEST_CASE("team: so it does with blocks of several threads", "[engine][device][p
   const int draws = testing::by_effort(1, 1, 40);
   for (const auto& entry : catalogue()) {
     for (int draw = 0; draw < draws; draw++) {
-      // Of few windows: every barrier wakes all threads of a block.
+      // Few windows are enough: every barrier wakes all threads of a block.
       auto made = test::random_case(entry, random);
       while (made.problem.size > 4) made = test::random_case(entry, random);
       made.choice.lanes = 1;
@@ -109,7 +109,7 @@ TEST_CASE("team: so it does on several devices, each with memory, flags and tick
       compare(team, made, 1, 2, random);
     }
   }
-  // Also those on which no rank is have counted all calls.
+  // Devices without ranks have counted all calls, too.
   for (std::uint32_t device = 1; device < devices; device++) {
     CHECK(team.tickets(device)[0].calls == team.tickets(0)[0].calls);
     CHECK(team.tickets(device)[0].base == team.tickets(0)[0].base);
@@ -169,7 +169,7 @@ TEST_CASE("team: so it does whatever ranks lend in each call, and that is theirs
       auto made = test::random_case(entries[random() % entries.size()], size, random);
       made.devices.resize(size);
       std::iota(made.devices.begin(), made.devices.end(), 0U);
-      // What went by words, or was lent, a call ago means nothing.
+      // Words and loans of the call before must have no effect.
       const bool lends = random() % 4 != 0;
       if (lends) made.tiny_bytes = 0;
       text += made.text() + "\n";
@@ -211,7 +211,7 @@ TEST_CASE("team: what a rank lends in a call comes into no slot", "[engine][devi
   TeamMemory memory(made, random);
   TeamOnHost::Call call{program, memory.buffers(), std::vector<TeamOnHost::Loan>(kSize)};
   for (Rank rank = 0; rank < kSize; rank++)
-    call.loans[rank].of[1] = rank == lender || lender == 3;  // or all
+    call.loans[rank].of[1] = rank == lender || lender == 3;  // 3: every rank lends
   CHECK(team.run_apart({call}, 1));
   for (Rank rank = 0; rank < kSize; rank++) {
     const bool is_untouched =
@@ -258,7 +258,7 @@ TEST_CASE("team: a program is replayed without anything set from outside", "[eng
     REQUIRE(exact.count_wrong(memory) == 0);
     for (const auto& progress : std::span(team.progress()).first(program.blocks.size()))
       REQUIRE(progress.call == static_cast<std::uint64_t>(call));
-    // The words of blocks that this program has not are advanced, too: another may have them.
+    // Words of blocks outside this program advance, too: another program may have those blocks.
     for (const auto& ticket : team.tickets()) {
       REQUIRE(ticket.calls == static_cast<std::uint64_t>(call));
       REQUIRE(ticket.base == static_cast<std::uint64_t>(call) * program.program.span);
@@ -281,7 +281,7 @@ TEST_CASE("team: an abort ends every block, and the next call needs no reset",
     auto broken = made.lowered();
     CAPTURE(seed, round, made.text());
     if (broken.blocks.empty()) continue;
-    // A block that does nothing: who waits for it waits for ever.
+    // One block does half of its steps: a block that waits for it waits for ever.
     auto& idle = broken.blocks[random() % broken.blocks.size()];
     idle.steps.end = idle.steps.begin + (idle.steps.end - idle.steps.begin) / 2;
     TeamMemory memory(made, random);
@@ -320,7 +320,7 @@ TEST_CASE("team: what is aborted before it runs writes nothing", "[engine][devic
 
 namespace {
 
-/// Calls under way at once, of programs and on data of their own.
+/// Concurrent calls, each with its own program and data.
 struct Rivals {
   explicit Rivals(std::size_t count, std::mt19937_64& random) {
     const auto entries = catalogue();
@@ -356,7 +356,7 @@ bool is_unclaimed(const TeamOnHost& team) {
   return team.claim().owner == 0 && team.claim().gone == 0;
 }
 
-/// The first of them has found another call under way and written nothing, and none has the team.
+/// The first has found another call running and written nothing, and none has the team.
 void check_met_another(const TeamOnHost& team, const Rivals& rivals, const TeamMemory& before) {
   CHECK(team.was_busy());
   CHECK(std::ranges::count(rivals.endings[0], TeamEnding::aborted) ==
@@ -393,7 +393,7 @@ TEST_CASE("team: of calls at once each is whole, or it is told that the team was
       if (is_whole) CHECK(rivals.memory[i] == rivals.expected[i]);
     }
     busy += team.was_busy() ? 1 : 0;
-    // Nothing but what tells it is reset.
+    // Only the flag that reports the meeting is reset.
     CHECK(is_unclaimed(team));
     team.forget_abort();
     compare(team, rivals.calls[0].made, 1, 1, random);
@@ -410,7 +410,7 @@ TEST_CASE("team: a call that finds another one under way ends both, and writes n
   for (int round = 0; round < rounds; round++) {
     CAPTURE(seed, round);
     Rivals rivals(2, random);
-    // Of the first call a block does nothing: it stands until it is told to end.
+    // A block of the first call does nothing: the call waits until it is told to end.
     const auto first = test::case_of(Kind::all_reduce, Algorithm::ring, 4, 300, 20);
     auto endless = first.lowered();
     endless.blocks[1].steps.end = endless.blocks[1].steps.begin;
@@ -442,7 +442,7 @@ TEST_CASE("team: a call by copies and another one beside it are found out, and w
     const TeamMemory before = rivals.memory[0];
     team.share_workspace(rivals.workspace_bytes());
     const auto first = team.copies(7), second = team.copies(8);
-    // Behind one another they are well.
+    // They succeed one behind another.
     for (const auto& each : {first, second}) {
       begin_copies(each);
       end_copies(each);
@@ -453,11 +453,11 @@ TEST_CASE("team: a call by copies and another one beside it are found out, and w
     if (round % 3 == 0) {
       begin_copies(second);
       CHECK(team.was_busy());
-      // Of whatever may come next it is the first that has it.
+      // Any call that comes next may be the first to claim it.
       if (round % 2 == 0) end_copies(second);
       CHECK(team.claim().owner != 0);
     }
-    // A kernel has it then, though the copies are never over.
+    // A kernel then has the team, and the copies never finish.
     rivals.run(team, 0, round % 2 == 0 ? 4 : 1);
     check_met_another(team, rivals, before);
     end_copies(first);

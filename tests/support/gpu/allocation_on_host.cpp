@@ -17,14 +17,14 @@ namespace ccoll::testing {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-/// As CUDA aligns.
+/// CUDA aligns allocations to this.
 constexpr std::size_t kUnit = 256;
 
 std::size_t rounded_up(std::size_t bytes, std::size_t unit) {
   return (std::max<std::size_t>(bytes, 1) + unit - 1) / unit * unit;
 }
 
-/// What a handle says. A file's number comes again, an inode's does not.
+/// The content of a handle. File numbers are reused, so the inode identifies the memory.
 struct Said {
   std::uint64_t inode;
   std::uint64_t whole, offset, bytes;
@@ -75,7 +75,7 @@ std::unique_ptr<AllocationOnHost> AllocationOnHost::open(const cudaIpcMemHandle_
   const auto path = "/proc/" + std::to_string(said.process) + "/fd/" + std::to_string(said.file);
   std::unique_ptr<AllocationOnHost> made(new AllocationOnHost);
   made->file_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  // Held as long as it is open, by whoever has it.
+  // A shared lock, which every process that has the memory open holds.
   if (!made->file_.open() || inode_of(made->file()) != said.inode ||
       flock(made->file(), LOCK_SH | LOCK_NB) != 0) {
     return nullptr;
@@ -100,7 +100,7 @@ bool AllocationOnHost::map(int access) {
 
 AllocationOnHost::~AllocationOnHost() {
   if (view_ == nullptr) return;
-  // Who goes on reading it finds out.
+  // A process that still reads it sees wrong data.
   if (owner_ == getpid()) std::memset(view_, 0xdd, whole_);
   if (is_hidden()) munmap(view_, whole_);
   munmap(pages_, whole_ + kPage);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What cudaMalloc gives of the GPU that cuda_on_host.cpp plays: memory that other processes open
-/// by a handle ("legacy CUDA IPC").
+/// The memory of cudaMalloc on the GPU that cuda_on_host.cpp plays: other processes open it by
+/// handle ("legacy CUDA IPC").
 
 #include <cuda_runtime_api.h>
 
@@ -14,21 +14,21 @@
 
 namespace ccoll::testing {
 
-/// An allocation, or one of another process that this one has opened. It is a memfd, begins within
-/// a page as small ones of CUDA's may, and has a page behind it that nobody can touch.
+/// An allocation of this process, or one of another process that this one has opened. It is a
+/// memfd, begins within a page as small CUDA allocations may, and is followed by a guard page.
 class AllocationOnHost {
  public:
-  /// `is_hidden`: no CPU can touch it where the device has it. Null: there is none.
+  /// `is_hidden`: no CPU can touch it at the device's address. Null if memory is short.
   static std::unique_ptr<AllocationOnHost> make(std::size_t bytes, int device, bool is_hidden);
-  /// What another process has told of by its handle; null where that is none, or of memory that is
-  /// gone. `is_other`: other memory of the same size.
+  /// Opens another process's allocation by its handle; null if the handle is invalid or the memory
+  /// is gone. `is_other` opens other memory of the same size.
   static std::unique_ptr<AllocationOnHost> open(const cudaIpcMemHandle_t& handle, bool is_other);
   AllocationOnHost(const AllocationOnHost&) = delete;
   AllocationOnHost& operator=(const AllocationOnHost&) = delete;
   ~AllocationOnHost();
 
   cudaIpcMemHandle_t handle() const;
-  /// Whether another process has it open; then none can open it any more either way.
+  /// Whether another process has it open; if not, nobody can open it any more.
   bool is_open_elsewhere() const;
   static bool is_of_this_process(const cudaIpcMemHandle_t& handle);
 
@@ -39,7 +39,7 @@ class AllocationOnHost {
   std::byte* pages() const { return pages_; }
   std::size_t bytes_of_pages() const { return whole_; }
   int file() const { return file_.number(); }
-  /// Where this process can use what the device has at an address in its pages.
+  /// The address at which this process can access the device's memory at `at`, within its pages.
   std::byte* seen(const std::byte* at) const { return view_ + (at - pages_); }
 
  private:

@@ -1,35 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A GPU where there is none: as much of CUDA's runtime as ccoll calls, and its kernels, on the
-/// host. Programs linked with this run as on a device whose streams come to anything in any order
-/// that events leave open: what is put into a stream is kept, and taken from streams at random when
-/// somebody waits, or by a thread of the device's own after the first function of the host in a
-/// stream. Its memory is not zero at first; what is shared by descriptor looks like words of tiny
-/// slices of the first calls.
-/// Memory that is shared by descriptor, and that of cudaMalloc, which is shared by handle, are
-/// memfds, so that processes have them in common as they would on a device; who frees what another
-/// process has open, which CUDA leaves undefined, is told and aborted. Words that streams wait for
-/// are the host's own. CCOLL_WRONG_BITS=1: of kernels' outputs, and of copies that the device makes
-/// by itself, one in 200 has a wrong bit. There may be several devices, CCOLL_GPU_COUNT at first.
-/// Memory, streams and events belong to one; a kernel is refused in a stream of another than the
-/// current one, as is an event that is recorded in another's stream, and a kernel that is given
-/// what its device does not reach ends in an illegal address. A stream's clock goes on by a
-/// millisecond from each event with a time to the next. Copies and waits are not bound to the
-/// current device; copies between devices need no peers (without them CUDA goes through the host),
-/// but of memory that is mapped, of which its documentation promises no such thing, a stream's
-/// device copies only what it reaches. CCOLL_GPU_FAULT: export, import (refused), later (but the
-/// first two imports), apart (what is imported is other memory), handle (none of memory of
-/// cudaMalloc can be had), open (none can be opened), elsewhere (what is opened is other memory),
-/// endless (no kernel that reads it ends), words (no stream sees a word that it waits for), stale
-/// (one in three launches of graphs moves no data), first (no kernel can be captured before it was
-/// launched), stall (when a kernel of adversaries is launched, the device does nothing any more),
-/// deaf (no kernel sees that it is to end), torn (one block writes both halves of a word by
-/// themselves), full (a stream's queue takes 1,024 writes of words, and who has more waits for
-/// room), locked (and all that call CUDA meanwhile wait, too), lonely (what a team's kernel tells
-/// other processes' never comes there), garbled (of what it writes for them one bit is wrong), mute
-/// (no word of tiny slices comes there), halved (of such words only the half does that says of
-/// which call they are), drift (all takes longer and longer) or old (the driver is for CUDA 12.4,
-/// too old for what is linked).
+/// A GPU on the host: the part of CUDA's runtime that ccoll calls, and ccoll's kernels.
+/// Programs linked with this run as on a device whose streams interleave in any order that events
+/// allow. Queued work is kept and taken from streams at random when a caller waits. After the first
+/// host function in a stream, a thread of the device takes it too. Memory is not zero at first;
+/// memory shared by descriptor looks like words of tiny slices of the first calls.
+/// Memory shared by descriptor and memory of cudaMalloc (shared by handle) are memfds, so processes
+/// share them as on a device. Freeing what another process has open, which CUDA leaves undefined,
+/// aborts with a message. Words that streams wait for are host memory. With CCOLL_WRONG_BITS=1, one
+/// in 200 kernel outputs and device copies has a wrong bit.
+/// CCOLL_GPU_COUNT sets the initial number of devices. Memory, streams and events belong to one
+/// device. A kernel is refused in a stream of a device other than the current one, and so is an
+/// event recorded in another device's stream. A kernel that is given unreachable memory ends with
+/// an illegal address. A stream's clock advances by 1 ms per event with a time. Copies and waits
+/// are not bound to the current device. Copies between devices need no peers (CUDA then goes
+/// through the host). For mapped memory CUDA promises no such thing, so there a stream's device
+/// copies only what it reaches.
+/// CCOLL_GPU_FAULT: export or import (refused), later (imports after the first two are refused),
+/// apart (an import yields other memory), handle (cudaMalloc memory has no handle), open (no handle
+/// can be opened), elsewhere (opening yields other memory), endless (a kernel that reads opened
+/// memory never ends), words (no stream sees the word it waits for), stale (one in three graph
+/// launches moves no data), first (no kernel can be captured before its first launch), stall
+/// (launching an adversary kernel stops the device), deaf (no kernel sees an abort), torn (one
+/// block writes the halves of a word separately), full (a stream's queue holds 1,024 word writes,
+/// and more wait for room), locked (full, and all other CUDA calls wait too), lonely (flags of a
+/// team's kernel never reach other processes), garbled (one bit of what it writes for them is
+/// wrong), mute (no words of tiny slices reach them), halved (only the half that names the call
+/// reaches them), drift (everything takes longer and longer), old (the driver is for CUDA 12.4, too
+/// old for the runtime).
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
@@ -74,31 +72,32 @@
 
 struct Item;
 
-/// How often something was begun, and has ended: each time that a graph is launched.
+/// How often something has begun and ended: once per launch of a graph.
 struct Runs {
   std::atomic<std::size_t> begun = 0, ended = 0;
 };
 
-/// What a stream or a graph does in order.
+/// The work of a stream or a graph, in order.
 using Queue = std::deque<Item>;
 using Done = std::shared_ptr<std::atomic<bool>>;
 
-/// In a graph, events are numbered, for each launch has its own.
+/// Events in a graph have numbers, because each launch has its own events.
 struct Item {
   enum { work, record, wait } what = work;
   std::function<void()> run;
   Done done;
-  std::function<bool()> is_ready;  ///< of a wait for something else than an event
+  std::function<bool()> is_ready;  ///< set if the item waits for something other than an event
   std::size_t number = 0;
   bool moves_data = false;
 };
 
 struct CUgraph_st {
   std::map<CUstream_st*, Queue> queues;
-  std::vector<std::shared_ptr<void>> objects;  ///< what it holds for its makers
+  std::vector<std::shared_ptr<void>> objects;  ///< objects that the graph keeps alive for its
+                                               // makers
   std::size_t events = 0;
   std::size_t id = 0;
-  CUstream_st* origin = nullptr;  ///< whose capture it is
+  CUstream_st* origin = nullptr;  ///< the stream where the capture began
   bool ended = false;
 };
 
@@ -106,8 +105,8 @@ struct CUstream_st {
   int device = 0;
   Queue queue;
   std::shared_ptr<CUgraph_st> capture;
-  bool is_blocking = false;  ///< here only to be captured
-  int clock_ms = 0;          ///< what the event has that was recorded last
+  bool is_blocking = false;  ///< used only for capturing
+  int clock_ms = 0;          ///< the time of the last recorded event
 };
 
 struct CUevent_st {
@@ -116,11 +115,11 @@ struct CUevent_st {
   std::shared_ptr<CUgraph_st> capture;
   std::size_t number = 0;
   bool has_time = false;
-  const CUstream_st* recorded_in = nullptr;  ///< outside of captures; what it had may be gone
+  const CUstream_st* recorded_in = nullptr;  ///< null for events in captures; may dangle
   int time_ms = 0;
 };
 
-/// Launches that are under way keep what they need of it.
+/// A launch keeps the parts it needs alive while it runs.
 struct CUgraphExec_st {
   std::shared_ptr<const CUgraph_st> graph;
 };
@@ -135,10 +134,10 @@ bool has_fault(const char* which) {
   return fault != nullptr && std::strcmp(fault, which) == 0;
 }
 
-/// Whether this thread runs a function of the host, which may call nothing of CUDA.
+/// Whether this thread runs a host function, which may not call CUDA.
 thread_local bool in_host_function = false;
 
-/// Recursive, and can be let go of for a moment however often it is held.
+/// A recursive mutex that can be released for a moment at any depth.
 class Mutex {
  public:
   void lock() {
@@ -167,14 +166,14 @@ class Mutex {
 
 Mutex mu;
 std::mt19937_64 chance{std::random_device{}()};
-// None of these is ever destroyed: threads that nobody waits for ask while the process ends.
+// These are never destroyed: detached threads use them while the process ends.
 auto& streams = *new std::set<CUstream_st*>;
 auto& graphs = *new std::map<const CUgraph_st*, std::shared_ptr<CUgraph_st>>;
 std::size_t captures = 0;
 std::atomic<std::size_t> kernels_run = 0;
 std::atomic<int> kernels_running = 0;
 
-/// What an error of the device leaves of it: nothing goes on any more.
+/// The sticky error of a broken device, on which nothing makes progress.
 std::atomic<cudaError_t> broken_by{cudaSuccess};
 
 /// Guarded by mu.
@@ -182,27 +181,27 @@ int device_count = [] {
   const char* const count = std::getenv("CCOLL_GPU_COUNT");
   return count != nullptr ? std::atoi(count) : 1;
 }();
-auto& contexts = *new std::set<int>;  // guarded by mu; of devices that have one
-auto& refusing = *new std::set<int>;  // guarded by mu; those that launch no teams
+auto& contexts = *new std::set<int>;  // guarded by mu; the devices that have a context
+auto& refusing = *new std::set<int>;  // guarded by mu; the devices that refuse to launch teams
 thread_local int current_device = 0;
 
-/// What the driver's own calls need, and do not make.
+/// Calls of the driver need a current context and do not create one.
 thread_local bool has_current_context = false;
 
-/// Whatever of the runtime needs a context makes it, of the device that is the current one: all
-/// that takes a stream, an event or memory, wherever that is.
+/// Every runtime call that takes a stream, an event or memory creates the current device's context,
+/// even if the object belongs to another device.
 void use_current_device() {
   const std::lock_guard lock(mu);
   contexts.insert(current_device);
   has_current_context = true;
 }
 
-/// For good, and nothing says so.
+/// The stall is permanent, and no call reports it.
 std::atomic<bool> is_stalled = false;
 
 char combine_kernels[4], team_kernels[4][2], claim_kernels[2], pattern_kernels[2], ordered_copies,
     fresh_kernels[gpu_check::kFreshKernels];
-/// Kernels that leave nothing.
+/// Kernels without an effect.
 char idle_kernels[7];
 char hammer_of_words;
 
@@ -210,7 +209,7 @@ std::atomic<int> kernels_launched = 0, team_kernels_launched = 0, team_kernels_b
 std::atomic<bool> holds_kernels = false, holds_graphs = false, holds_copies = false;
 std::atomic<int> held_kernels = 0, held_copies = 0;
 
-/// As if some of the call's blocks were under way, until it is told to end.
+/// Acts as if some of the call's blocks were running, until told to end.
 void hold(const TeamLaunch& call, const std::atomic<bool>& holds) {
   std::uint64_t* const owner = &call.state.claim->owner;
   while (!exchange_if(owner, 0, 2 * call.id)) relax();
@@ -222,12 +221,12 @@ void hold(const TeamLaunch& call, const std::atomic<bool>& holds) {
   store_release(owner, 0);
 }
 
-/// Of each device: a multiprocessor runs so many threads at once, of 64 registers each.
+/// A multiprocessor of each device runs this many threads at once, with 64 registers each.
 constexpr unsigned kThreadsAtOnce = 1024;
 std::atomic<int> multiprocessors = 16;
 
-/// What blocks of a device are on its multiprocessors until their kernel ends. Only of kernels that
-/// wait for others; all else ends by itself.
+/// The blocks that occupy a device's multiprocessors until their kernel ends. Only kernels that
+/// wait for others are counted, because all others end by themselves.
 class Room {
  public:
   bool has(unsigned blocks, unsigned threads) {
@@ -236,7 +235,7 @@ class Room {
     for (const unsigned taken : taken_of_each()) all += (kThreadsAtOnce - taken) / threads;
     return all >= blocks;
   }
-  /// Where each has gone, which nobody can tell beforehand.
+  /// Returns the multiprocessor of each block, which is random as on a device.
   std::vector<std::size_t> take(unsigned blocks, unsigned threads) {
     const std::lock_guard lock(mu_);
     auto& taken = taken_of_each();
@@ -266,7 +265,7 @@ class Room {
   std::mutex mu_;
   std::vector<unsigned> taken_;  // guarded by mu_; threads on each multiprocessor
 };
-/// Flags of devices whose kernels others launch.
+/// Whether another process launches the device's kernels.
 bool is_others(const TeamLaunch& call, std::uint32_t device) {
   return call.state.awaited_devices != 0 && device != call.program.blocks[0].device;
 }
@@ -276,8 +275,7 @@ void keep_from_others(const TeamLaunch& call, OfDevices what) {
   for (std::uint32_t i = 0; i < call.state.awaited_devices; ++i)
     if (is_others(call, i)) what[i] = nowhere.data();
 }
-/// Of the words that a kernel writes for others the half that says of which call they are comes
-/// there, that of data never.
+/// Delivers only the half of each word that names the call; the half with data never arrives.
 class Halved {
  public:
   explicit Halved(TeamLaunch& call) {
@@ -306,7 +304,7 @@ class Halved {
   std::vector<std::uint64_t*> there_;
   std::jthread bringing_;
 };
-/// What it has written for others it has written with a wrong bit: here in its own output.
+/// Corrupts one bit of its own output, as if it had written that bit wrong for others.
 void garble(const TeamLaunch& call) {
   const std::uint32_t own = call.program.blocks[0].device;
   if (call.state.awaited_devices != 0) call.buffers[2 * own + 1][0] ^= std::byte{1};
@@ -318,7 +316,7 @@ void run_team(TeamLaunch call) {
   testing::run_on_host(call, 1);
 }
 
-/// Each device has its own default stream.
+/// Each device has a default stream of its own.
 CUstream_st* legacy_of(int device) {
   static auto& all = *new std::map<int, CUstream_st*>;  // guarded by mu
   CUstream_st*& stream = all[device];
@@ -333,7 +331,7 @@ CUstream_st* known(cudaStream_t stream) {
   return stream == nullptr ? legacy_of(current_device) : stream;
 }
 
-/// A launch of a graph: its queues go on beside the streams.
+/// A launched graph, whose queues make progress beside the streams.
 struct RunningGraph {
   std::map<CUstream_st*, Queue> queues;
   Done ended;
@@ -354,7 +352,7 @@ bool can_go_on(const Item& item) {
   return item.what != Item::wait || (item.is_ready ? item.is_ready() : item.done->load());
 }
 
-/// Runs one item of one of the queues that can go on; false where there is none.
+/// Runs one item of a queue that can make progress; false if there is none.
 bool step_streams() {
   if (is_stalled) return false;
   std::vector<Queue*> ready;
@@ -376,7 +374,7 @@ bool step_streams() {
   return true;
 }
 
-/// Whether some queue waits for what others than its own process may do.
+/// Whether a queue waits for a word that another process may write.
 bool waits_for_word() {
   for (const Queue* queue : all_queues()) {
     if (!queue->empty() && queue->front().what == Item::wait && queue->front().is_ready) {
@@ -403,13 +401,13 @@ void begin_graph(const std::shared_ptr<const CUgraph_st>& graph, const Done& end
   }
 }
 
-/// Whether what all streams of a capture have comes before the end of the one where it began.
+/// Whether everything in a capture's streams comes before the end of its origin stream.
 bool is_joined(const CUgraph_st& graph) {
   std::map<std::size_t, std::pair<CUstream_st*, std::size_t>> records;  // by number, where each is
   for (const auto& [stream, queue] : graph.queues)
     for (std::size_t i = 0; i < queue.size(); ++i)
       if (queue[i].what == Item::record) records[queue[i].number] = {stream, i};
-  // How many of a stream's items come before that.
+  // For each stream, how many of its items come before that end.
   std::map<CUstream_st*, std::size_t> before;
   const std::function<void(CUstream_st*, std::size_t)> mark = [&](CUstream_st* stream,
                                                                   std::size_t count) {
@@ -425,7 +423,7 @@ bool is_joined(const CUgraph_st& graph) {
   if (first != graph.queues.end()) mark(graph.origin, first->second.size());
   return std::ranges::all_of(graph.queues, [&](const auto& each) {
     const auto& [stream, queue] = each;
-    // Events do nothing.
+    // Trailing events need no join, because they do nothing.
     std::size_t count = queue.size();
     while (count > 0 && queue[count - 1].what == Item::record) --count;
     return before[stream] >= count;
@@ -436,7 +434,7 @@ cudaError_t drain(const std::function<bool()>& until) {
   while (!until()) {
     if (broken_by != cudaSuccess) return broken_by;
     if (step_streams()) continue;
-    // Nothing can go on but what a kernel that runs, or somebody who writes a word, lets go on.
+    // Nothing here can make progress until a running kernel ends or a word is written.
     if (kernels_running == 0 && !is_stalled && !waits_for_word() && !step_streams()) {
       return until() ? cudaSuccess : cudaErrorLaunchTimeout;
     }
@@ -463,7 +461,7 @@ cudaError_t put_data(cudaStream_t to, std::function<void()> run) {
   return put(to, std::move(run), true);
 }
 
-/// Of a kernel that begins when all its blocks have room.
+/// Adds a kernel that begins when there is room for all its blocks.
 void put_when_there_is_room(cudaStream_t to, unsigned blocks, unsigned threads,
                             std::function<void()> run, bool moves_data = false) {
   Item item;
@@ -481,7 +479,7 @@ void maybe_spoil(std::byte* out, std::uint64_t bytes) {
   if (spoils && bytes != 0 && ++kernels_run % 200 == 100) out[chance() % bytes] ^= std::byte{1};
 }
 
-/// What comes behind it stands as long as copies are held.
+/// Blocks the items behind it while copies are held.
 void put_hold(cudaStream_t to) {
   put(to, [] { held_copies += holds_copies ? 1 : 0; });
   Item item;
@@ -491,7 +489,7 @@ void put_hold(cudaStream_t to) {
   put(to, std::move(item));
 }
 
-/// What comes behind it stands, until `done` says so.
+/// Blocks the items behind it until `done` is set.
 void put_never(cudaStream_t to, const Done& done) {
   Item item;
   item.what = Item::wait;
@@ -510,7 +508,7 @@ bool leaves_nothing(const void* kernel) {
   return std::ranges::any_of(idle_kernels, [=](const char& each) { return kernel == &each; });
 }
 
-/// As a kernel that is loaded at its first launch: after all that the device had.
+/// Like a kernel that is loaded at its first launch: it waits for all earlier work of the device.
 cudaError_t launch_fresh(std::uint32_t number, void** arguments, cudaStream_t stream) {
   static std::set<std::uint32_t> loaded;  // guarded by mu
   is_stalled = is_stalled || has_fault("stall");
@@ -522,7 +520,7 @@ cudaError_t launch_fresh(std::uint32_t number, void** arguments, cudaStream_t st
   });
 }
 
-/// Its blocks at the same time.
+/// Runs the blocks concurrently, as they only end together.
 cudaError_t launch_hammer(std::uint32_t blocks, void** arguments, cudaStream_t stream) {
   return put_data(stream, [blocks, with = *static_cast<const test::WordHammer*>(arguments[0])] {
     std::vector<std::jthread> running;
@@ -549,24 +547,25 @@ bool is_capturing_any() {
 
 thread_local cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
 
-/// What a capture of the global kind forbids.
+/// Whether a capture of the global mode forbids the call.
 bool is_forbidden() { return mode != cudaStreamCaptureModeRelaxed && is_capturing_any(); }
 
 struct Stretch {
   std::size_t bytes = 0;
   int device = 0;
-  /// Of memory that is mapped, as pools' and that of VMM allocations is, who may access it; of
-  /// other memory nothing: whoever has its device for a peer.
+  /// Mapped memory (of pools and VMM allocations): the devices that may access it. Empty for other
+  /// memory, which the device and its peers may access.
   std::optional<std::set<int>> open_to = std::nullopt;
-  bool is_registered = false;  ///< of the host's memory: CUDA has not given it
+  bool is_registered = false;  ///< the host's own memory, registered with CUDA
 };
 
-/// Stretches of memory, by where they begin.
+/// Stretches of memory, by first address.
 using Stretches = std::map<const void*, Stretch>;
 auto& on_device = *new Stretches;
 auto& pinned = *new Stretches;
-auto& peers = *new std::set<std::pair<int, int>>;  // guarded by mu; who reaches whom
-cuda_on_host_peers peering = kPeersWell;           // guarded by mu
+auto& peers = *new std::set<std::pair<int, int>>;  // guarded by mu; (device, peer) pairs with
+                                                   // access
+cuda_on_host_peers peering = kPeersWell;           // guarded by mu; who has access to whom
 Done peers_go_on = std::make_shared<std::atomic<bool>>(false);
 
 const Stretch* find(const Stretches& stretches, const void* place) {
@@ -579,7 +578,7 @@ bool contains(const Stretches& stretches, const void* place) {
   return find(stretches, place) != nullptr;
 }
 
-/// Whether the device's kernels may read and write there.
+/// Whether the device's kernels may read and write at `place`.
 bool reaches(int device, const void* place) {
   const Stretch* const there = find(on_device, place);
   if (there == nullptr || there->device == device) return true;
@@ -587,12 +586,12 @@ bool reaches(int device, const void* place) {
                         : peers.contains({device, there->device});
 }
 
-/// What a kernel that was given such an address makes of all there is.
+/// An unreachable address breaks the device, as on a real one.
 void check_reach(int device, const void* place) {
   if (place != nullptr && !reaches(device, place)) broken_by = cudaErrorIllegalAddress;
 }
 
-/// All that a device's blocks of a team read and write.
+/// Checks all memory that a device's blocks of a team read and write.
 void check_reach(int device, const TeamLaunch& call) {
   const TeamProgram& program = call.program;
   const auto check_parts = [&](Range parts) {
@@ -610,7 +609,7 @@ void check_reach(int device, const TeamLaunch& call) {
     }
   };
   check_reach(device, call.state.tickets);
-  // Of what others may lend.
+  // Buffers that other ranks may lend.
   for (std::uint32_t i = 0; i < call.state.awaited_devices * kLoanPlaces; ++i) {
     const LoanPlace* const place = call.loans.places + i;
     if (load_acquire(&place->number) != 0)
@@ -633,22 +632,22 @@ void check_reach(int device, const TeamLaunch& call) {
   }
 }
 
-/// From one device's memory to another's, or within one, in a stream of whichever.
+/// A copy from a device's memory to a device's memory, in a stream of any device.
 class DeviceCopy {
  public:
-  /// Nothing where the host's memory takes part.
+  /// Empty if one side is host memory.
   static std::optional<DeviceCopy> of(int by, const void* to, const void* from) {
     if (find(on_device, to) == nullptr || find(on_device, from) == nullptr) return std::nullopt;
     return DeviceCopy(by, to, from);
   }
-  /// Whether the device may make it, when the stream comes to it.
+  /// Whether the device can access both sides; asked when the stream reaches the copy.
   bool may_begin() const {
     for (const void* place : {to_, from_})
       if (const Stretch* there = find(on_device, place); there != nullptr && there->open_to)
         check_reach(by_, place);
     return broken_by == cudaSuccess;
   }
-  /// It is made; `seen`: where it has gone.
+  /// Counts a finished copy; `seen` is its destination as this process maps it.
   void end(std::byte* seen, std::uint64_t bytes) const {
     cuda_on_host_traffic& traffic = carried[{by_, from_device_, to_device_}];
     ++traffic.copies;
@@ -657,7 +656,7 @@ class DeviceCopy {
   }
   bool hangs() const { return peering == kCopiesHang && to_device_ > from_device_; }
 
-  /// Guarded by mu; by the stream's device, from which and to which.
+  /// Guarded by mu; the key is the stream's device, the source's and the destination's.
   static inline auto& carried = *new std::map<std::tuple<int, int, int>, cuda_on_host_traffic>;
 
  private:
@@ -674,7 +673,7 @@ class DeviceCopy {
   int to_device_, from_device_;
 };
 
-/// Whether it reads or writes another device's memory.
+/// Whether the kernel reads or writes another device's memory.
 bool crosses(const CombineArguments& arguments, int device) {
   const auto is_others = [device](const void* place) {
     const Stretch* const there = find(on_device, place);
@@ -699,7 +698,7 @@ void run_combine(const CombineArguments& arguments, int device) {
   if (peering == kPeersWrong && crosses(arguments, device)) arguments.out[0] ^= std::byte{1};
 }
 
-/// All that it is given is memory that the device reaches, from its first byte to its last.
+/// All its arguments must be memory that the device reaches, from the first byte to the last.
 cudaError_t launch_pattern(bool fills, const bench::PatternRun& run, cudaStream_t stream) {
   return put_data(stream, [fills, run, device = current_device] {
     const auto check = [device](const void* first, std::uint64_t bytes) {
@@ -716,7 +715,7 @@ cudaError_t launch_pattern(bool fills, const bench::PatternRun& run, cudaStream_
   });
 }
 
-/// What cudaMalloc has given, by its first page.
+/// The allocations of cudaMalloc, by first page.
 using testing::AllocationOnHost;
 auto& allocations = *new std::map<const std::byte*, std::unique_ptr<AllocationOnHost>>;
 bool hides = false;                           // guarded by mu
@@ -725,7 +724,7 @@ bool orders_writes = true, can_flush = true;  // guarded by mu
 std::uint64_t flushes = 0;                    // guarded by mu
 std::atomic<std::uint64_t> copied = 0, copies = 0;
 
-/// The allocation whose pages a place is in; null: none.
+/// The allocation whose pages contain `place`, or null.
 AllocationOnHost* allocation_at(const void* place) {
   const auto* const at = static_cast<const std::byte*>(place);
   const auto next = allocations.upper_bound(at);
@@ -734,7 +733,7 @@ AllocationOnHost* allocation_at(const void* place) {
   return at < found.pages() + found.bytes_of_pages() ? &found : nullptr;
 }
 
-/// Where this process can use what the device has at that address.
+/// The address at which this process can access the device's memory at `place`.
 template <typename T>
 T* seen(T* place) {
   const auto* const at = reinterpret_cast<const std::byte*>(place);
@@ -742,7 +741,7 @@ T* seen(T* place) {
   return allocation == nullptr ? place : reinterpret_cast<T*>(allocation->seen(at));
 }
 
-/// Held as copies are, after it has begun: what it has taken of its order it copies.
+/// Is held like copies once it has begun: it then copies what it has taken of its order.
 void put_ordered_copies(cudaStream_t to, unsigned blocks, unsigned threads, const CopyOrder* order,
                         std::uint32_t number) {
   const auto taken = std::make_shared<TakenOrder>();
@@ -757,7 +756,7 @@ void put_ordered_copies(cudaStream_t to, unsigned blocks, unsigned threads, cons
     return taken->count == 0 || !holds_copies;
   };
   item.run = [taken, device = known(to)->device] {
-    // A graph comes again.
+    // The order must be empty again when a graph is replayed.
     TakenOrder all = std::exchange(*taken, {});
     for (OrderedCopy& each : std::span(all.copies, all.count)) {
       check_reach(device, each.from);
@@ -775,25 +774,25 @@ void put_ordered_copies(cudaStream_t to, unsigned blocks, unsigned threads, cons
   put(to, std::move(item));
 }
 
-/// What this process has opened of others' memory, and for which device.
+/// Memory of another process that this one has opened, and the device it is opened for.
 struct Opened {
   cudaIpcMemHandle_t handle;
   int device;
   std::unique_ptr<AllocationOnHost> memory;
   int times = 1;
 };
-auto& opened = *new std::map<const void*, Opened>;  // guarded by mu; by what was returned
+auto& opened = *new std::map<const void*, Opened>;  // guarded by mu; by the returned address
 
-/// Of a kernel whose sources are all known when it is launched.
+/// Only for kernels whose sources are all known at launch.
 bool reads_opened(const CombineArguments& arguments) {
   return std::ranges::any_of(std::span(arguments.sources, arguments.source_count),
                              [](const std::byte* source) { return opened.contains(source); });
 }
 
-/// So much memory a device has, and the host for it.
+/// The memory of a device, and of the host that backs it.
 constexpr std::size_t kMostBytes = std::size_t{8} << 30;
 thread_local bool is_full = false;
-auto& of_another = *new Stretches;  // guarded by mu; what is said to be memory of another GPU
+auto& of_another = *new Stretches;  // guarded by mu; memory said to belong to another GPU
 
 cudaError_t allocate(void** memory, std::size_t bytes, Stretches& among) {
   const std::lock_guard lock(mu);
@@ -814,7 +813,7 @@ cudaError_t allocate(void** memory, std::size_t bytes, Stretches& among) {
   return cudaSuccess;
 }
 
-/// Of whatever device: all streams of the process come to their ends first.
+/// Frees synchronise: all streams of the process, on every device, run empty first.
 cudaError_t prepare_to_free() {
   use_current_device();
   if (is_forbidden()) return cudaErrorStreamCaptureUnsupported;
@@ -824,11 +823,11 @@ cudaError_t prepare_to_free() {
   });
 }
 
-/// Functions of the host that streams have come to.
+/// Host functions that streams have reached.
 auto& host_functions = *new std::deque<std::function<void()>>;  // guarded by mu
 
-/// The device's own threads: one goes on with streams while nobody waits, the other runs functions
-/// of the host, one after another.
+/// The device's own threads: one drives streams while no caller waits, the other runs host
+/// functions, one after another.
 class Motor {
  public:
   void start() {
@@ -865,13 +864,13 @@ class Motor {
   std::vector<std::jthread> threads_;  // guarded by mu
 } motor;
 
-/// What the graph that is being captured shall let go of when it goes itself.
+/// An object that the captured graph owns and destroys with itself.
 struct UserObject {
   void* what;
   cudaHostFn_t destroy;
 };
 
-// The driver's calls, by the names that are looked for. A handle is a memfd, an address is the
+// The driver's calls, by the names they are looked up by. A handle is a memfd; addresses are the
 // host's.
 
 constexpr std::size_t kUnit = 64 << 10;
@@ -957,7 +956,7 @@ CUresult reserve(CUdeviceptr* address, std::size_t bytes, std::size_t /*alignmen
   *address = reinterpret_cast<CUdeviceptr>(place);
   return CUDA_SUCCESS;
 }
-/// It stands in the memory's name, also where another process has made it.
+/// The memfd's name holds the device, even if another process created it.
 int device_of(CUmemGenericAllocationHandle handle) {
   char name[64] = {};
   const auto link = "/proc/self/fd/" + std::to_string(handle);
@@ -968,7 +967,7 @@ int device_of(CUmemGenericAllocationHandle handle) {
 
 CUresult map(CUdeviceptr address, std::size_t bytes, std::size_t /*offset*/,
              CUmemGenericAllocationHandle handle, unsigned long long /*flags*/) {
-  // No access to it yet.
+  // CUDA maps memory without access at first.
   void* const place = mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE,
                            MAP_SHARED | MAP_FIXED, static_cast<int>(handle), 0);
   const std::lock_guard lock(mu);
@@ -999,7 +998,7 @@ CUresult unreserve(CUdeviceptr address, std::size_t bytes) {
   munmap(reinterpret_cast<void*>(address), bytes);
   return CUDA_SUCCESS;
 }
-/// Of a whole allocation's pages, no more and no less.
+/// Exports the pages of exactly one whole allocation.
 CUresult export_range(void* handle, CUdeviceptr begin, std::size_t bytes, CUmemRangeHandleType type,
                       unsigned long long flags) {
   const std::lock_guard lock(mu);
@@ -1023,7 +1022,7 @@ CUresult address_range(CUdeviceptr* begin, std::size_t* bytes, CUdeviceptr place
   if (bytes != nullptr) *bytes = stretch.bytes;
   return CUDA_SUCCESS;
 }
-/// Of a queue that takes so much, if it is one: beside others, or so that nothing else is done.
+/// Waits while a queue of limited length is full; under "locked" it keeps the mutex meanwhile.
 void wait_for_room(const CUstream_st& stream) {
   const bool is_locked = has_fault("locked");
   while (stream.queue.size() >= 1024 && (is_locked || has_fault("full")))
@@ -1043,7 +1042,7 @@ CUresult wait_value(CUstream stream, CUdeviceptr address, cuuint32_t value, unsi
   item.what = Item::wait;
   item.run = [] {};
   item.is_ready = [word = reinterpret_cast<const std::uint32_t*>(address), value] {
-    // Cyclic, as on a device.
+    // The comparison wraps around, as on a device.
     return static_cast<std::int32_t>(load_acquire(word) - value) >= 0 && !has_fault("words");
   };
   put(stream, std::move(item));
@@ -1130,7 +1129,7 @@ const void* hammer_kernel() { return &hammer_of_words; }
 
 extern "C" {
 
-// Found by its name, in whoever is linked with --export-dynamic.
+// ccoll looks it up by name; programs linked with --export-dynamic provide it.
 [[gnu::visibility("default")]] CUresult cuPointerGetAttribute(void* data,
                                                               CUpointer_attribute attribute,
                                                               CUdeviceptr place) {
@@ -1287,7 +1286,8 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
   if (to_pitch < width || from_pitch < width || to_pitch > INT32_MAX || from_pitch > INT32_MAX)
     return cudaErrorInvalidPitchValue;
   const std::lock_guard lock(mu);
-  // All of it is in one allocation, of the device on one side and of the host on the other.
+  // CUDA requires each side to lie in one allocation: a device's on one side, the host's on the
+  // CUDA requires one allocation on each side: a device's and the host's.
   const auto is_whole = [&](const Stretches& among, const void* place, std::size_t pitch) {
     if (!contains(among, place)) return false;
     const auto& [begin, whole] = *std::prev(among.upper_bound(place));
@@ -1314,7 +1314,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   use_current_device();
   if (bytes == 0) return cudaSuccess;
   const std::lock_guard lock(mu);
-  // Of memory that it knows the device copies by itself, when the stream comes to it.
+  // The device itself copies memory that it knows, when the stream reaches the copy.
   const auto known = [](const void* place) {
     return contains(on_device, place) || contains(pinned, place);
   };
@@ -1332,7 +1332,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   copies += counted > 0 ? 1 : 0;
   const bool is_by_itself = kind == cudaMemcpyDefault && known(to) && known(from);
   if (kind == cudaMemcpyDefault && !known(to)) kind = cudaMemcpyDeviceToHost;
-  // Within the host it returns when it is done.
+  // A copy within the host returns when it is done.
   const bool waits = contains(pinned, to) && contains(pinned, from) && !::known(stream)->capture;
   const auto of_devices = DeviceCopy::of(::known(stream)->device, to, from);
   to = seen(static_cast<std::byte*>(to));
@@ -1357,7 +1357,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
     });
   }
   put_data(stream, [=] { std::memcpy(to, from, bytes); });
-  // To pageable memory: written before the call returns.
+  // A copy to pageable memory is written before the call returns.
   return kind == cudaMemcpyDeviceToHost ? cudaStreamSynchronize(stream) : cudaSuccess;
 }
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
@@ -1414,7 +1414,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t to, cudaEvent_t event, unsigned /*f
   item.what = Item::wait;
   item.run = [] {};
   if (!event->capture) {
-    // What is outside of a capture cannot be waited for in it.
+    // A capture cannot wait for work outside of it.
     if (stream->capture) return cudaErrorStreamCaptureIsolation;
     item.done = event->done;
     stream->queue.push_back(std::move(item));
@@ -1483,7 +1483,7 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) 
     if (!event->has_time || event->capture || event->recorded_in == nullptr)
       return cudaErrorInvalidResourceHandle;
   if (!*begin->done || !*end->done) return cudaErrorNotReady;
-  if (begin->recorded_in != end->recorded_in) return cudaErrorNotSupported;  // clocks differ
+  if (begin->recorded_in != end->recorded_in) return cudaErrorNotSupported;  // the clocks differ
   static int asked = 0;
   *ms = static_cast<float>(has_fault("drift") ? ++asked : end->time_ms - begin->time_ms);
   return cudaSuccess;
@@ -1552,7 +1552,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   const std::lock_guard lock(mu);
   if (graph == nullptr) return cudaErrorInvalidValue;
-  // Events that were recorded in it still know it, but it holds nothing any more.
+  // Events recorded in it may still refer to it, but its objects are released.
   graph->objects.clear();
   graphs.erase(graph);
   return cudaSuccess;
@@ -1567,7 +1567,7 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* /*
   *attributes = {};
   return cudaSuccess;
 }
-/// As if a block took 64 registers for each thread.
+/// Assumes that a block takes 64 registers per thread.
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* /*kernel*/,
                                                           int threads, std::size_t /*shared*/) {
   use_current_device();
@@ -1600,7 +1600,7 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
   if (kernel == ordered_copies_kernel()) {
     const auto* const order = *static_cast<const CopyOrder* const*>(arguments[0]);
     const auto number = *static_cast<const std::uint32_t*>(arguments[1]);
-    // Beside what teams have there may be room for a warp alone (gpu/program/block_budget.hpp).
+    // There may be room for a single warp beside a team (gpu/program/block_budget.hpp).
     if (block.x > 32) return cudaErrorInvalidConfiguration;
     put_ordered_copies(stream, grid.x, block.x, order, number);
     return cudaSuccess;
@@ -1638,7 +1638,7 @@ cudaError_t cudaLaunchCooperativeKernel(const void* kernel_of, dim3 grid, dim3 b
   if (has_fault("deaf")) patient.abort = &never;
   if (has_fault("lonely")) keep_from_others(patient, patient.state.flags);
   if (has_fault("mute")) keep_from_others(patient, patient.state.words);
-  // The host and other devices go on meanwhile: such a kernel may end only when it is told to.
+  // The host and other devices continue meanwhile: such a kernel may end only when told to.
   const auto runs = std::make_shared<Runs>();
   const auto run = [patient, runs, device = current_device, threads = block.x,
                     holds = known(stream)->capture == nullptr ? &holds_kernels : &holds_graphs] {
@@ -1720,7 +1720,7 @@ cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t given,
                                       unsigned /*flags*/) {
   const std::lock_guard lock(mu);
   const std::unique_ptr<UserObject> object(reinterpret_cast<UserObject*>(given));
-  // By the thread that runs functions of the host, when nobody has the graph any more.
+  // The thread for host functions destroys it after the graph's last reference is gone.
   graph->objects.emplace_back(object->what, [destroy = object->destroy](void* what) {
     motor.start();
     const std::lock_guard last(mu);

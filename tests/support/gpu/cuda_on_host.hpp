@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What tests may ask of the GPU that cuda_on_host.cpp plays, beside what CUDA has.
+/// Controls for tests of the GPU that cuda_on_host.cpp plays, beyond CUDA's own calls.
 
 #include <cuda_runtime_api.h>
 
@@ -10,42 +10,42 @@
 
 extern "C" {
 
-/// From now on nothing goes on and whoever asks gets `error`, as after a kernel that read where
-/// nothing is; until cudaSuccess is given.
+/// Until it is called with cudaSuccess, nothing makes progress and every call returns `error`, as
+/// after a kernel that read an invalid address.
 void cuda_on_host_fails(cudaError_t error);
 
-/// Whether this thread gets no memory of the GPU from now on.
+/// Whether allocations of GPU memory on this thread fail.
 void cuda_on_host_is_full(bool is);
 
-/// How many kernels but those of teams have been launched, or put into graphs.
+/// How many kernels other than teams' have been launched or captured.
 int cuda_on_host_kernels();
-/// How many kernels of teams have been launched, or put into graphs; and those by words.
+/// How many team kernels have been launched or captured, and how many of them go by words.
 int cuda_on_host_team_kernels();
 int cuda_on_host_team_kernels_by_words();
 
-/// Whether teams' kernels that are not captured stand in the middle from now on, until they are
-/// told to end; how many do.
+/// Whether uncaptured team kernels stop midway until they are told to end, and how many stand
+/// there.
 void cuda_on_host_holds_kernels(bool holds);
 int cuda_on_host_held_kernels();
-/// The same of those of graphs.
+/// The same for kernels in graphs.
 void cuda_on_host_holds_graphs(bool holds);
 
-/// Whether copies that the device makes by itself stand from now on, but for those of graphs; how
-/// many do.
+/// Whether the device's own copies outside of graphs are held, and how many are.
 void cuda_on_host_holds_copies(bool holds);
 int cuda_on_host_held_copies();
 
-/// Whether the memory there is said to be of a GPU behind the last: of GPU 1, where there is one.
+/// Whether the memory is said to belong to another GPU: GPU 1 if there is one, else one past the
+/// last.
 void cuda_on_host_moves(const void* memory, std::size_t bytes, bool is_there);
 
-/// From now on there are so many devices; none has a context yet.
+/// Sets the number of devices; none has a context yet.
 void cuda_on_host_has(int devices);
 bool cuda_on_host_has_context(int device);
 
-/// How devices reach each other's memory from now on: as they should; only what is mapped for them;
-/// not at all, and say so; their kernels read and write other bits there; or never end there, until
-/// this is called again. Or only copies are not well: those to devices of lower numbers bring other
-/// bits there; those to devices of higher numbers never end, until this is called again.
+/// How devices reach each other's memory: as they should; only where it is mapped for them; not at
+/// all, and they say so; kernels read and write wrong bits there; or kernels there hang until the
+/// next call of this. For copies alone: those to lower-numbered devices bring wrong bits, or those
+/// to higher-numbered devices hang until the next call.
 typedef enum {
   kPeersWell,
   kPeersTooMany,
@@ -57,46 +57,43 @@ typedef enum {
 } cuda_on_host_peers;
 void cuda_on_host_has_peers(cuda_on_host_peers how);
 
-/// What copies in streams of the device `by` have brought so far from one device to another, or to
-/// itself.
+/// The copies so far, in streams of device `by`, from one device to another or to itself.
 typedef struct {
   std::uint64_t copies, bytes;
 } cuda_on_host_traffic;
 cuda_on_host_traffic cuda_on_host_carried(int by, int from, int to);
 
-/// How many devices run a team's kernel just now.
+/// How many devices are running a team's kernel.
 int cuda_on_host_runs_teams();
 
-/// How many multiprocessors each device has from now on, while it runs nothing; 16 at first. Each
-/// has room for 1,024 threads of kernels that run until others let them go on.
+/// Sets each device's number of multiprocessors (initially 16); only while nothing runs. Each has
+/// room for 1,024 threads of kernels that wait for others.
 void cuda_on_host_has_multiprocessors(int count);
 
-/// Whether the device refuses to launch teams' kernels from now on, also those that claim a team.
+/// Whether the device refuses to launch team kernels, including those that claim a team.
 void cuda_on_host_refuses(int device, bool does);
 
-/// The memory is from now on as that of pools is: of no device but its own, whatever peers there
-/// are.
+/// Makes the memory behave like a pool's: only its own device reaches it, whatever peers there are.
 void cuda_on_host_closes(const void* memory);
 
-/// Whether cudaMalloc gives from now on memory that no CPU can touch, at addresses in the middle of
-/// a page: a fault is what reads or writes it there. It can be exported as a dma-buf, other memory
-/// cannot. Kernels know only the other.
+/// Whether cudaMalloc returns memory that no CPU can touch, at addresses in the middle of a page;
+/// touching it faults. Such memory alone can be exported as a dma-buf, but kernels cannot use it.
 void cuda_on_host_hides_memory(bool does);
-/// How much VMM memory was made that network cards may have.
+/// How many bytes of VMM memory were made for use by network cards.
 std::uint64_t cuda_on_host_made_for_cards();
-/// How much of the host's memory is registered now, in pieces.
+/// How many stretches of host memory are registered.
 std::size_t cuda_on_host_registered();
-/// How often this process has opened memory of cudaMalloc of others, and not closed it again.
+/// How many openings of other processes' cudaMalloc memory this process has not closed again.
 int cuda_on_host_opened();
-/// How many bytes streams have copied between the device and pinned memory of the host, and how
-/// many such copies they were given.
+/// How many bytes streams have copied between the device and pinned host memory, and how many such
+/// copies were requested.
 std::uint64_t cuda_on_host_copied();
 std::uint64_t cuda_on_host_copies();
-/// Whether the device makes dma-bufs; and whether it sees in order what others write there, or,
-/// where it does not, whether its streams can flush that.
+/// Whether the device exports dma-bufs; and whether it sees other writers' data in order or, if it
+/// does not, whether its streams can flush the writes.
 void cuda_on_host_exports(bool does);
 void cuda_on_host_orders_writes(bool does, bool can_flush);
-/// How often a stream was told to flush such writes.
+/// How often a stream has been told to flush such writes.
 std::uint64_t cuda_on_host_flushes();
 
 }  // extern "C"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Memory of the device, and streams, for tests that are linked with CUDA or what plays it.
+/// Device memory and streams, for tests that are linked with CUDA or with cuda_on_host.cpp.
 
 #include <cuda_runtime_api.h>
 
@@ -21,17 +21,17 @@ inline void check_cuda(cudaError_t error, const char* what) {
     throw std::runtime_error(std::string(what) + ": " + cudaGetErrorName(error));
 }
 
-/// Memory of the device for tests, kept for the next who needs some: cudaFree waits for all streams
-/// of the process, so that ranks that are threads would wait for one another in it.
+/// Device memory for tests, kept for reuse: cudaFree waits for all streams of the process, so ranks
+/// that are threads would wait for one another in it.
 class DevicePool {
  public:
-  /// Of the current device.
+  /// Memory of the current device.
   static void* take(std::size_t bytes) {
     const std::lock_guard lock(mutex());
     auto& free = of(current(), bytes);
     if (free.empty()) {
       void* memory = nullptr;
-      // Also while another rank of the process captures.
+      // The relaxed mode permits this while another rank of the process captures.
       auto mode = cudaStreamCaptureModeRelaxed;
       cudaThreadExchangeStreamCaptureMode(&mode);
       const auto error = cudaMalloc(&memory, std::bit_ceil(bytes));
@@ -112,7 +112,7 @@ class OwnedStream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// What `body` puts into the stream, as a graph.
+/// The work that `body` puts into the stream, as a graph.
 class Graph {
  public:
   template <typename Body>

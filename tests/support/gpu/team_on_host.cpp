@@ -24,7 +24,7 @@ void interpret(const B& block, const device::TeamLaunch& launch, std::uint32_t n
   device::TeamInterpreter<family, false, B>(block, launch, number, shared).run();
 }
 
-/// As the host picks one of the kernels.
+/// Picks a kernel as the host does.
 template <device::Block B>
 void interpret(const B& block, const device::TeamLaunch& launch, std::uint32_t number,
                std::uint64_t* shared) {
@@ -90,7 +90,7 @@ std::vector<device::TeamEnding> TeamOnHost::run_beside(const device::LoweredTeam
                                                        std::uint32_t threads_per_block) {
   device::TeamLaunch launch = launch_of(team, buffers);
   launch.id = id;
-  // To tell them apart.
+  // Overlapping calls need progress of their own.
   std::vector<device::TeamProgress> progress(progress_.size());
   launch.progress = progress.data();
   run_on_devices(team, launch, threads_per_block);
@@ -98,7 +98,7 @@ std::vector<device::TeamEnding> TeamOnHost::run_beside(const device::LoweredTeam
 }
 
 void TeamOnHost::share_workspace(std::uint64_t bytes) {
-  // Nothing in it outlives a call.
+  // The workspace holds nothing across calls.
   for (Device& each : devices_) each.workspace.assign(bytes + device::kTeamAlignment, kUntouched);
 }
 
@@ -134,7 +134,7 @@ device::TeamLaunch TeamOnHost::launch_of(const device::LoweredTeam& team,
   return launch;
 }
 
-/// What each has of it, all at a time.
+/// Runs every device's part concurrently.
 void TeamOnHost::run_on_devices(const device::LoweredTeam& team, const device::TeamLaunch& launch,
                                 std::uint32_t threads_per_block) {
   std::vector<std::jthread> parts;
@@ -148,7 +148,7 @@ void TeamOnHost::run_on_devices(const device::LoweredTeam& team, const device::T
 void TeamOnHost::start_behind(std::uint64_t calls, std::mt19937_64& random) {
   for (Device& each : devices_) {
     for (auto& ticket : each.tickets) ticket.calls = calls;
-    // By the last calls that wrote them for no other end.
+    // Each word has been written only by the last call that used it.
     std::ranges::fill(each.words, 0);
     const std::uint64_t first = calls < device::kTeamWords ? 1 : calls - device::kTeamWords + 1;
     for (std::uint64_t call = first; call <= calls; ++call) {
@@ -172,12 +172,12 @@ void TeamOnHost::run_on_device(std::uint32_t number, const device::LoweredTeam& 
 
 namespace {
 
-/// Where a rank's buffer begins in a memory that it lends.
+/// Where a rank's buffer begins in the memory that it lends.
 constexpr std::uint64_t begins_at(std::uint32_t buffer) { return 1000 + 77 * buffer; }
 
 std::uint32_t number_of_loan(std::uint32_t buffer) { return 5 * device::kLoanPlaces + buffer; }
 
-/// What any rank has mapped of all.
+/// The mappings of all ranks' memory, as any rank sees them.
 std::vector<device::LoanPlace> places_of(const TeamOnHost::Call& call) {
   std::vector<device::LoanPlace> places(call.loans.size() * device::kLoanPlaces);
   for (std::size_t rank = 0; rank < call.loans.size(); ++rank) {
@@ -228,7 +228,7 @@ bool TeamOnHost::run_apart(const std::vector<Call>& calls, std::uint32_t threads
   std::vector<std::jthread> each;
   for (std::uint32_t number = 0; number < devices_.size(); ++number) {
     each.emplace_back([&, number] {
-      // Blocks of a device tell of a call until it begins the next.
+      // A device's blocks show a call's progress until it begins the next.
       std::vector<device::TeamProgress> progress(progress_.size());
       for (std::size_t i = 0; i < calls.size(); ++i) {
         device::TeamLaunch launch = launches[i];

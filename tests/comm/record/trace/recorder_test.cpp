@@ -35,7 +35,7 @@ TEST_CASE("recorder: what was recorded is read again, whatever the buffer's size
     CHECK(trace->plans[0] == test::planned());
     CHECK(trace->calls == test::calls(40));
     CHECK(trace->messages == std::vector{test::message()});
-    // The last write is not told of: it ends the file.
+    // The last write is not recorded, because it ends the file.
     CHECK(!trace->writes.empty());
   }
 }
@@ -74,7 +74,7 @@ TEST_CASE("recorder: ticks of the processor's counter are read as the clock's na
   const auto trace = read_trace(path);
   REQUIRE(trace);
   REQUIRE(trace->calls.size() == between.size());
-  // A thread may lose its processor between two clocks that are read together.
+  // A thread may be descheduled between the readings of the two clocks.
   std::size_t near = 0;
   for (std::size_t i = 0; i < between.size(); i++)
     near += trace->calls[i].begin + 20'000 >= between[i].first &&
@@ -103,7 +103,7 @@ TEST_CASE("recorder: a forked child leaves its parent's trace alone", "[trace][u
 
 TEST_CASE("recorder: where nothing can be written it goes on, and says so once", "[trace][unit]") {
   CHECK_FALSE(Recorder::create("/nonexistent/x.trace", to_text(test::about())));
-  // Its writes fail as those to a full disk do.
+  // Writes to it fail like those to a full disk.
   auto recorder = Recorder::create("/dev/full", to_text(test::about()), 1000);
   REQUIRE(recorder);
   test::record_calls(**recorder, 100);

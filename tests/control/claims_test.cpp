@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that were told what cannot be: all hear of it at once, and who it was.
+// Ranks with contradictory settings: all hear of it at once, with the rank responsible.
 #include <catch2/catch.hpp>
 #include <future>
 
@@ -16,7 +16,7 @@ struct Told {
   Claim claim;
 };
 
-/// What each gets of its start-up, all at one store; within `kSoon`, although the limit is far.
+/// Each rank's start-up result at one store; it comes within `kSoon`, long before the limit.
 constexpr auto kSoon = 20s;
 std::vector<Status> outcomes(const std::vector<Told>& all, milliseconds apart = 0ms) {
   CountingStore store;
@@ -51,7 +51,7 @@ TEST_CASE("two processes that claim one rank are told to everyone, at once", "[c
   const auto apart = GENERATE(0ms, 100ms);
   for (const std::uint32_t twice : {1u, 2u, 3u}) {
     CAPTURE(twice, apart.count());
-    // Rank 4 does not come: the start-up is still open, whatever the others do.
+    // Rank 4 does not come, so the start-up stays open.
     std::vector<Told> all = {{twice, 5, {99, 999}}};
     for (std::uint32_t rank = 0; rank < 4; rank++) all.push_back({rank, 5, {rank + 1, 100 + rank}});
     const auto first = "host 127.0.0.1, pid 999";
@@ -71,7 +71,7 @@ TEST_CASE("two processes that claim rank 0 are told to both, at once", "[control
 
 namespace {
 
-/// Rank 0 and 1 of a whole job of two, whose start-ups are over, and what they hear from then on.
+/// Ranks 0 and 1 of a job of two after start-up, and the errors that they hear of later.
 struct Job {
   explicit Job(milliseconds limit, bool is_whole_job = true) {
     for (const std::uint32_t rank : {0u, 1u})
@@ -81,7 +81,7 @@ struct Job {
     joined = members[0].control->join(store) && other.get();
     for (std::size_t i = 0; i < 2; i++) members[i].control->subscribe(1, recorders[i]);
   }
-  /// Another process that says it is that rank, too.
+  /// Another process that claims to be that rank, too.
   Status claim(std::uint32_t rank, milliseconds limit, bool is_whole_job = true) {
     auto late = make_member(rank, 2, limit, job_token(), net::Service::shared(), 0ms,
                             {99, 999, is_whole_job});

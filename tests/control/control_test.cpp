@@ -26,7 +26,7 @@ std::vector<std::shared_ptr<Recorder>> listen(std::vector<Member>& members,
   return recorders;
 }
 
-/// Long enough for a second telling to come if there were one.
+/// Long enough for a duplicate notice to arrive if there were one.
 void settle() { std::this_thread::sleep_for(30ms); }
 
 }  // namespace
@@ -117,7 +117,7 @@ TEST_CASE("a communicator that all ranks fail at once is failed once on each", "
   for (const auto& recorder : recorders) REQUIRE(recorder->wait_for(1, 0, 10s));
   settle();
   for (const auto& recorder : recorders) CHECK(recorder->failures().size() == 1);
-  // One flood over at most five connections, and not sixteen.
+  // One flood over at most five connections, instead of sixteen.
   for (const Member& member : members) CHECK(member.control->statistics().sent <= 8 + 5);
 }
 
@@ -128,7 +128,7 @@ TEST_CASE("leaving is heard by all and is no failure", "[control]") {
   const auto start = Clock::now();
   members[3].control->leave();
   members[3].control->leave();
-  CHECK(Clock::now() - start < 5s);  // 1 s, and what a busy machine adds
+  CHECK(Clock::now() - start < 5s);  // 1 s, plus time for a busy machine
   for (std::size_t rank = 0; rank < 8; ++rank)
     if (rank != 3) CHECK(recorders[rank]->wait_for(0, 1, 10s));
   members[0].control.reset();
@@ -156,14 +156,14 @@ TEST_CASE("an observer that throws ends every communicator, and not the process"
       [](std::uint32_t, const Waiting&) -> std::optional<Failure> { throw std::bad_alloc(); });
   Waiting waiting;
   waiting.communicator = 2;
-  // What comes the same way after it shows that it has come.
+  // A later word on the same path shows that it has arrived.
   const auto behind = std::make_shared<Recorder>();
   members[1].control->subscribe(3, behind);
   members[0].control->publish(waiting, {1});
   waiting.communicator = 3;
   members[0].control->publish(waiting, {1});
   REQUIRE(eventually([&] { return behind->comparisons() == 1; }));
-  // What its neighbour published waits for it: it throws as it subscribes.
+  // Its neighbour's news is already waiting, so it throws while subscribing.
   members[1].control->subscribe(2, thrower);
   for (const auto& recorder : recorders) {
     REQUIRE(recorder->wait_for(1, 0, 10s));
@@ -254,7 +254,7 @@ TEST_CASE("the key of an earlier job is not taken for a rank's", "[control]") {
     auto earlier = join_all(2, store);
     leave_all(earlier);
   }
-  // The child comes first, finds the old key and a dead address; the parent overwrites it.
+  // The child starts first and finds the old key and a dead address; the parent overwrites it.
   Member child = make_member(1, 2, 20s);
   auto joined = std::async(std::launch::async, [&] { return child.control->join(store); });
   std::this_thread::sleep_for(100ms);
@@ -284,7 +284,7 @@ TEST_CASE("the tree leads from every rank to every other", "[control][property]"
 
 TEST_CASE("what a rank waits in reaches any rank, along the tree", "[control]") {
   CountingStore store;
-  // Outlive the members, whose service thread may still be comparing when all have been told.
+  // Must outlive the members, whose service thread may still compare after all have heard.
   std::mutex mutex;
   std::vector<std::pair<std::uint32_t, std::string>> heard;
   auto members = join_all(9, store);
@@ -294,13 +294,13 @@ TEST_CASE("what a rank waits in reaches any rank, along the tree", "[control]") 
         heard.emplace_back(peer, waiting.note);
         return std::nullopt;
       });
-  // Rank 7 hangs below 3 below 1; rank 6 below 2: four hops. Itself it does not tell.
+  // Rank 7 is below 3, which is below 1; rank 6 is below 2: four hops. Rank 7 does not tell itself.
   members[7].control->publish({3, 0, {}, "a note"}, {6, 0, 4, 7});
   for (const std::size_t rank : {6, 0, 4})
     CHECK(eventually([&] { return recorders[rank]->comparisons() == 1; }));
   settle();
   for (const std::size_t rank : {1, 2, 3, 5, 7, 8}) CHECK(recorders[rank]->comparisons() == 0);
-  // Around those who have left, too.
+  // News gets around ranks that have left, too.
   for (const std::size_t rank : {3, 1}) members[rank].control->leave();
   CHECK(eventually([&] {
     members[7].control->publish({3, 0, {}, "a note"}, {0});
@@ -317,7 +317,7 @@ TEST_CASE("neighbours compare what they wait in, and what they find reaches all"
   waiting.sequence = 41;
   waiting.signature.count = 100;
   waiting.signature.root = 3;
-  // Outlive the members, whose service thread may still be comparing when all have been told.
+  // Must outlive the members, whose service thread may still compare after all have heard.
   std::mutex mutex;
   std::set<std::uint32_t> heard_from;
   auto members = join_all(8, store);

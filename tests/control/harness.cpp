@@ -160,7 +160,7 @@ const std::string& job_token() {
 Member make_member(std::uint32_t rank, std::uint32_t size, milliseconds timeout,
                    const std::string& token, std::shared_ptr<net::Service> service,
                    milliseconds heartbeat, const Claim& claim) {
-  // The listener's port is part of what the control is made from: it comes first.
+  // The control is created with the listener's port, so the listener comes first.
   struct Slot {
     std::mutex mutex;
     std::weak_ptr<Control> control;  // guarded by mutex
@@ -186,7 +186,7 @@ Member make_member(std::uint32_t rank, std::uint32_t size, milliseconds timeout,
   membership.address.pid = claim.pid;
   membership.address.process = claim.process;
   membership.is_whole_job = claim.is_whole_job;
-  membership.address.device = rank;  // tells the rows of the table apart
+  membership.address.device = rank;  // makes the table's rows distinguishable
   membership.credentials = token;
   membership.told = "told by rank " + std::to_string(rank);
   membership.timeout = timeout;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Ranks for the tests of control: as threads of this process, each with its own listener on
-/// loopback, meeting at a store that counts its keys; and a store for ranks that are processes.
+/// Ranks for the tests of control: threads of this process, each with a listener on loopback, that
+/// meet at a store which counts its keys. There is also a store for ranks that are processes.
 
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ namespace ccoll::testing {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-/// What control needs of a store, and nothing else.
+/// The store functions that control needs, and no others.
 class SmallStore : public Store {
  public:
   void wait(std::span<const std::string>, Timeout) override { unused(); }
@@ -62,7 +62,7 @@ class CountingStore final : public SmallStore {
 
   std::size_t keys();
   std::size_t requests();
-  /// From now on every request fails.
+  /// Makes every later request fail.
   void break_down();
 
  private:
@@ -75,7 +75,7 @@ class CountingStore final : public SmallStore {
   bool broken_ = false;                                     // guarded by mutex_
 };
 
-/// One file per key in a directory.
+/// Keeps one file per key in a directory.
 class DirectoryStore final : public SmallStore {
  public:
   explicit DirectoryStore(std::string path) : path_(std::move(path)) {}
@@ -88,7 +88,7 @@ class DirectoryStore final : public SmallStore {
   const std::string path_;
 };
 
-/// Remembers what it was told.
+/// Records what it hears.
 class Recorder final : public ControlObserver {
  public:
   using Compare = std::function<std::optional<Failure>(std::uint32_t, const Waiting&)>;
@@ -104,7 +104,7 @@ class Recorder final : public ControlObserver {
   std::vector<Failure> failures();
   std::vector<std::uint32_t> departures();
   std::size_t comparisons();
-  /// Whether so many failures and departures were told within the time.
+  /// Whether this many failures and departures arrive within the limit.
   bool wait_for(std::size_t failures, std::size_t departures, milliseconds limit);
 
  private:
@@ -122,14 +122,14 @@ struct Member {
   std::shared_ptr<Control> control;
   std::unique_ptr<net::Listener> listener;
   Status joined;
-  double seconds = 0;  ///< that join took
+  double seconds = 0;  ///< duration of join
 };
 
-/// This run's own, inherited by the processes that it starts: another run on the same host may call
-/// at a port that was its own a moment ago, and would be counted as a stranger of the job.
+/// The token of this run, inherited by its child processes. Another run on the same host may call
+/// at a reused port, and must not count as a stranger of this job.
 const std::string& job_token();
 
-/// What a member says that it is.
+/// The identity that a member claims.
 struct Claim {
   std::uint64_t process = 0;
   std::uint32_t pid = static_cast<std::uint32_t>(getpid());
@@ -141,10 +141,10 @@ Member make_member(std::uint32_t rank, std::uint32_t size, milliseconds timeout,
                    std::shared_ptr<net::Service> service = net::Service::shared(),
                    milliseconds heartbeat = milliseconds(0), const Claim& claim = {});
 
-/// Lets `ranks` join at once, each on a thread of its own; by index in `ranks`.
+/// Joins all `ranks` concurrently, each on a thread of its own; indexed like `ranks`.
 std::vector<Member> join_all(const std::vector<std::uint32_t>& ranks, std::uint32_t size,
                              Store& store, milliseconds timeout);
-/// All of them.
+/// Joins all ranks.
 std::vector<Member> join_all(std::uint32_t size, Store& store,
                              milliseconds timeout = std::chrono::seconds(60));
 /// All leave at once, as at the end of a job.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that say nothing for a while, because their service thread does not run. (Processes that
-// are stopped: tests/comm/failures/silent_test.)
+// Ranks that are silent for a while because their service thread does not run. (For stopped
+// processes see tests/comm/failures/silent_test.)
 #include <algorithm>
 #include <asio/post.hpp>
 #include <catch2/catch.hpp>
@@ -16,10 +16,10 @@ constexpr std::uint32_t kRanks = 7;
 constexpr std::uint64_t kCommunicator = 5;
 constexpr milliseconds kLimit = 1500ms;
 
-/// Ranks of which each has a service thread of its own.
+/// Ranks with a service thread each.
 class Job {
  public:
-  /// The limits by rank.
+  /// The heartbeat limits, by rank.
   explicit Job(const std::vector<milliseconds>& limits) {
     for (std::uint32_t rank = 0; rank < limits.size(); rank++)
       members_.push_back(make_member(rank, static_cast<std::uint32_t>(limits.size()), 60s,
@@ -39,7 +39,7 @@ class Job {
     return std::ranges::all_of(members_,
                                [](const Member& each) { return each.joined.has_value(); });
   }
-  /// Their service threads do nothing for so long. Returns when that is over.
+  /// Blocks these ranks' service threads for that time; returns afterwards.
   void hold_up(const std::vector<std::uint32_t>& ranks, milliseconds time) {
     for (const std::uint32_t rank : ranks)
       asio::post(members_[rank].service->context(), [time] { std::this_thread::sleep_for(time); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that leave, in whatever way, and what those that stay hear of it and after it.
+// Ranks that leave in various ways, and what the remaining ranks hear of it and afterwards.
 #include <asio/post.hpp>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -35,7 +35,7 @@ TEST_CASE("a goodbye is heard also when the service ends with the handler that s
       recorders.push_back(std::make_shared<Recorder>());
       member.control->subscribe(1, recorders.back());
     }
-    // The others keep talking to the one that leaves.
+    // The others keep sending to the rank that leaves.
     std::atomic<bool> over = false;
     std::thread talking([&] {
       while (!over) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking for ranks: few at a time, all of them in turn, and none that has gone waits for another.
+// Liveness probes: few at a time, all ranks in turn, and no dead rank delays another's probe.
 #include <poll.h>
 
 #include <catch2/catch.hpp>
@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using asio::ip::tcp;
 
-/// Takes the place of a member's listener: connections come, and nobody answers.
+/// Replaces a member's listener: it accepts connections but never answers.
 class Deaf {
  public:
   explicit Deaf(Member& member) : acceptor_(context_) {
@@ -27,7 +27,7 @@ class Deaf {
     acceptor_.non_blocking(true);
   }
 
-  /// Takes what has come.
+  /// Accepts the waiting connections.
   void take() {
     asio::error_code error;
     for (;;) {
@@ -38,7 +38,7 @@ class Deaf {
       open_.push_back(std::move(socket));
     }
   }
-  /// Lets go of what has gone.
+  /// Drops closed connections.
   void drop() {
     std::erase_if(open_, [](tcp::socket& socket) {
       pollfd ended{socket.native_handle(), POLLRDHUP, 0};
@@ -60,7 +60,7 @@ class Deaf {
 TEST_CASE("thousands of ranks are looked for a few at a time, in turn", "[control]") {
   constexpr std::uint32_t kSize = 75;
   constexpr std::size_t kMostAtOnce = 32;
-  // A rank waits for an answer for half of its heartbeat's limit.
+  // A rank waits for an answer for half of its heartbeat limit.
   CountingStore store;
   std::vector<Member> members;
   for (std::uint32_t rank = 0; rank < kSize; rank++)
@@ -72,7 +72,7 @@ TEST_CASE("thousands of ranks are looked for a few at a time, in turn", "[contro
   for (auto& thread : threads) thread.join();
   for (const Member& member : members) REQUIRE(member.joined);
 
-  // Rank 0 has connections to the first two and the last.
+  // Rank 0 is connected to the first two ranks and the last.
   std::vector<std::uint32_t> ranks(kSize - 4);
   std::iota(ranks.begin(), ranks.end(), 3u);
   std::vector<std::unique_ptr<Deaf>> deaf;
@@ -80,7 +80,7 @@ TEST_CASE("thousands of ranks are looked for a few at a time, in turn", "[contro
   std::size_t most = 0;
   const bool all_asked_twice = eventually(
       [&] {
-        // Whoever waits looks again and again.
+        // A waiting rank probes again and again.
         members[0].control->probe(ranks);
         std::size_t open = 0;
         int fewest = INT_MAX, oftenest = 0;
@@ -88,14 +88,14 @@ TEST_CASE("thousands of ranks are looked for a few at a time, in turn", "[contro
           each->take();
           oftenest = std::max(oftenest, each->asked());
         }
-        // What all have taken, and is still there, was there at one moment.
+        // All that were accepted and are still open were open at the same moment.
         for (const auto& each : deaf) {
           each->drop();
           open += each->open();
           each->take();
           fewest = std::min(fewest, each->asked());
         }
-        CHECK(oftenest <= fewest + 2);  // in turn; one more, for what comes while this looks
+        CHECK(oftenest <= fewest + 2);  // in turn; one more for those that arrive meanwhile
         most = std::max(most, open);
         return fewest >= 2;
       },
@@ -111,7 +111,7 @@ TEST_CASE("a rank that has gone is made known in time, whoever else goes after i
   auto members = join_all(kSize, store);
   const auto ear = std::make_shared<Recorder>();
   members[0].control->subscribe(1, ear);
-  // Nobody listens there any more, one after the other, sooner than the wait for one is over.
+  // The listeners close one after another, faster than one probe times out.
   std::uint32_t rank = 3;
   for (; rank < kSize - 1 && ear->departures().empty(); rank++) {
     members[rank].listener.reset();
@@ -120,7 +120,7 @@ TEST_CASE("a rank that has gone is made known in time, whoever else goes after i
   }
   REQUIRE_FALSE(ear->departures().empty());
   CHECK(ear->departures().front() == 3);
-  CHECK(rank < kSize - 1);  // before the last had gone
+  CHECK(rank < kSize - 1);  // before the last was closed
 }
 
 }  // namespace ccoll::testing

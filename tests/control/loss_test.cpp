@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that die (processes, killed), strangers, and peers that send what nobody should.
+// Ranks that die (killed processes), strangers, and peers that send invalid data.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -36,7 +36,7 @@ using asio::ip::tcp;
 constexpr std::uint32_t kOne[] = {1};
 constexpr std::uint32_t kTwo[] = {2};
 
-/// A rank in a process of its own: this very program, running the hidden test case below.
+/// A rank in a process of its own: this program running the hidden test case below.
 class RankProcess {
  public:
   RankProcess(std::uint32_t rank, std::uint32_t size, const std::string& directory) {
@@ -90,7 +90,7 @@ class RankProcess {
     while (!line().empty()) continue;
   }
 
-  /// The next line that begins with "control ", or empty after `limit` or at the end.
+  /// The next line that begins with "control "; empty after `limit` or at the end.
   std::string line(milliseconds limit = 20s) {
     const auto deadline = Clock::now() + limit;
     while (true) {
@@ -142,7 +142,7 @@ std::string lost_text(std::uint32_t rank, pid_t pid) {
       "failed rank {} (host 127.0.0.1, pid {}) was lost: its control connection closed", rank, pid);
 }
 
-/// A connection that has greeted, as a peer without scruples would open.
+/// A connection after the greeting, as a malicious peer would open it.
 tcp::socket dial(const Member& member) {
   auto connected = std::make_shared<std::promise<Result<net::Stream>>>();
   auto future = connected->get_future();
@@ -161,7 +161,7 @@ void write_to(tcp::socket& socket, const std::string& bytes) {
   asio::async_write(socket, asio::buffer(bytes), asio::use_future).get();
 }
 
-/// The bytes that came until the end, or until `count` of them.
+/// The bytes up to the end, or the first `count`.
 std::string read_from(tcp::socket& socket, std::size_t count) {
   std::string bytes(count, '\0');
   auto done = std::make_shared<std::promise<std::size_t>>();
@@ -172,7 +172,7 @@ std::string read_from(tcp::socket& socket, std::size_t count) {
   return bytes;
 }
 
-/// Plays rank 1 of 2 up to the table, by hand.
+/// Acts as rank 1 of 2, by hand, until the table is exchanged.
 tcp::socket impostor(const Member& rank0, Store& store) {
   const auto parent = control::decode_key(store.get(control::key_of(0), 5000ms));
   control::Row row = *parent;
@@ -224,7 +224,7 @@ TEST_CASE("killed processes are named to all survivors, once each", "[control][p
     CAPTURE(rank);
     std::vector<std::string> told;
     for (std::size_t i = 0; i < victims.size(); ++i) {
-      // A reset names its cause behind these words.
+      // A reset appends its cause to this text.
       std::string text = ranks[rank].line();
       if (const auto cause = text.find(" (Conn"); cause != std::string::npos) text.erase(cause);
       told.push_back(text);
@@ -266,7 +266,7 @@ TEST_CASE("a killed process is named to all survivors also after most have left"
   order.resize(kSize - kStaying);
   for (const std::uint32_t rank : order) ranks[rank].ask_to_leave();
   for (const std::uint32_t rank : order) ranks[rank].wait_for_end();
-  // Until those who stay are connected again: news of a death waits for nobody.
+  // Gives the survivors time to reconnect: news of a death does not wait for that.
   std::this_thread::sleep_for(500ms);
   const std::uint32_t victim = staying.back();
   staying.pop_back();
@@ -274,7 +274,7 @@ TEST_CASE("a killed process is named to all survivors also after most have left"
   ranks[victim].die();
   for (const std::uint32_t rank : staying) {
     CAPTURE(rank, victim);
-    // A goodbye may be lost with those who were to pass it on (docs/design/failures.md).
+    // A goodbye may be lost with the ranks that should forward it (docs/design/failures.md).
     std::size_t goodbyes = 0;
     std::string line = ranks[rank].line();
     for (; line.starts_with("left "); line = ranks[rank].line()) ++goodbyes;
@@ -301,7 +301,7 @@ TEST_CASE("a rank that dies during start-up ends it on the others", "[control][p
   for (const Status& status : {joined0.get(), joined1.get()}) {
     REQUIRE_FALSE(status);
     CHECK(status.error().culprit == 2u);
-    // Rank 1 may have come to rank 0 only afterwards, which then says so in front of it.
+    // If rank 1 reaches rank 0 only afterwards, rank 0 adds a prefix to the message.
     CHECK_THAT(status.error().message,
                Catch::EndsWith("rank 2 (host 127.0.0.1, pid 77) was lost: its control connection "
                                "closed"));
@@ -388,7 +388,7 @@ TEST_CASE("leaving is bounded also when the peer neither reads nor closes", "[co
   REQUIRE(joined.get());
   const auto start = Clock::now();
   rank0.control->leave();
-  CHECK(Clock::now() - start < 5s);  // 1 s, and what a busy machine adds
+  CHECK(Clock::now() - start < 5s);  // 1 s, plus time for a busy machine
 }
 
 }  // namespace ccoll::testing

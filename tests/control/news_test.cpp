@@ -30,7 +30,7 @@ TEST_CASE("news: of a flood of failed communicators the oldest are forgotten, an
   CHECK(news.has_failed(1));  // this rank's own
   CHECK_FALSE(news.has_failed(2));
   CHECK(news.has_failed(kMany));
-  // Once it has been closed, it is as good as any other.
+  // After it is closed, it counts like any other.
   news.unsubscribe(1);
   news.learn({1, kMany + 1, kMany + 1, failure});
   CHECK_FALSE(news.has_failed(1));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Those who stay remain connected, whoever leaves, in whatever order and at whatever moment.
+// The remaining ranks stay connected, whichever ranks leave, in any order and at any moment.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The members of a job that have not left, each with its ear.
+/// The members of a job that have not left, each with its recorder.
 class ShrinkingJob {
  public:
   explicit ShrinkingJob(std::uint32_t size) : members_(join_all(size, store_)), staying_(size) {
@@ -38,7 +38,7 @@ class ShrinkingJob {
     return ranks;
   }
 
-  /// It closes its listener, too: what calls it then is refused by the kernel and not by words.
+  /// The leaving rank closes its listener, too: the kernel refuses later calls, not a message.
   void leave(const std::vector<std::uint32_t>& ranks, bool together) {
     for (const std::uint32_t rank : ranks) std::erase(staying_, rank);
     std::vector<std::thread> threads;
@@ -53,7 +53,7 @@ class ShrinkingJob {
       for (std::thread& thread : threads) thread.join();
   }
 
-  /// One of those who stay says something: the ranks among them that do not hear it.
+  /// One remaining rank publishes something; returns the remaining ranks that do not hear it.
   std::vector<std::uint32_t> deaf_to(std::uint32_t speaker) {
     ++communicators_;
     std::vector<std::shared_ptr<Recorder>> ears;
@@ -69,8 +69,8 @@ class ShrinkingJob {
     return deaf;
   }
 
-  /// Whether all who stay have heard of all departures. A goodbye that was read by leaving ranks
-  /// only is lost: as who waits for such a rank does, they ask then.
+  /// Whether all remaining ranks have heard of all departures. A goodbye that only leaving ranks
+  /// have read is lost; then ranks probe, as if they waited for such a rank.
   bool all_heard() {
     for (const std::uint32_t rank : staying_) {
       const auto heard = recorders_[rank]->wait_for(0, departed(), 1s);
@@ -84,7 +84,7 @@ class ShrinkingJob {
   void ask_for_all() {
     for (const Member& member : members_) member.control->probe(staying_);
   }
-  /// Failures that nobody flooded.
+  /// Failures that no rank published.
   std::size_t false_alarms() {
     std::size_t count = 0;
     for (const auto& recorder : recorders_) count += recorder->failures().size();
@@ -106,8 +106,8 @@ class ShrinkingJob {
   std::uint64_t communicators_ = 0;
 };
 
-/// New connections per departure: one by the rank below that stays, one by who leaves with news and
-/// has not found its next. (Calls to ranks that have just left are refused, and come to none.)
+/// New connections per departure: one by the remaining rank below, and one by a rank that leaves
+/// with news before it finds its next. (Calls to ranks that have just left fail.)
 constexpr std::size_t kMostCalls = 2;
 
 int rounds() { return testing::reduced() ? 2 : 5; }
@@ -130,7 +130,7 @@ TEST_CASE("asking for ranks that are there does no harm", "[control]") {
   ShrinkingJob job(6);
   REQUIRE(job.joined());
   job.ask_for_all();
-  std::this_thread::sleep_for(1500ms);  // longer than a rank that nobody heard of is waited for
+  std::this_thread::sleep_for(1500ms);  // longer than the wait for a rank that nobody heard from
   CHECK(job.all_heard());
   CHECK(job.false_alarms() == 0);
   CHECK(job.deaf_to(0).empty());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Start-up after start-up at the same keys of the same store.
+// Repeated start-ups at the same keys of the same store.
 #include <catch2/catch.hpp>
 #include <future>
 #include <random>
@@ -14,10 +14,10 @@ using namespace std::chrono_literals;
 
 constexpr std::uint32_t kLargest = 5;
 
-/// What a rank does with a start-up's members once it has begun the next.
+/// What a rank does with a start-up's members after it has begun the next.
 enum class Earlier { kept, left, gone };
 
-/// One rank's part in all start-ups, one after the other, late by up to 20 ms each.
+/// One rank's part in all start-ups, in order, each delayed by up to 20 ms.
 std::vector<Member> take_part(std::uint32_t rank, const std::vector<std::uint32_t>& sizes,
                               Store& store, std::uint32_t seed, Earlier earlier) {
   std::mt19937 random(seed + rank);

@@ -25,8 +25,8 @@ FailureNews loss_of(std::uint32_t rank) {
   return {rank, 0, kEveryCommunicator, failure};
 }
 
-/// Ranks whose words travel one by one, in any order between two, the order kept between the same
-/// two.
+/// Ranks whose words travel one at a time: in order between the same two ranks, in any order
+/// otherwise.
 class Ranks {
  public:
   Ranks(std::uint32_t size, std::uint32_t seed) : random_(seed) {
@@ -61,7 +61,7 @@ class Ranks {
     all_[rank]->calls.close(kCommunicator);
     go_on(rank);
   }
-  /// Its words may get out to some and not to others.
+  /// Its words may have reached some ranks and not others.
   void die(std::uint32_t rank) {
     all_[rank]->dead = true;
     for (std::uint32_t to = 0; to < size(); to++) {
@@ -70,12 +70,12 @@ class Ranks {
     }
     suspect(rank);
   }
-  /// Everyone will hear that it was lost; it may live.
+  /// All ranks will hear that it was lost, although it may be alive.
   void suspect(std::uint32_t rank) {
     for (auto& each : all_) each->losses.push_back(rank);
   }
 
-  /// One thing happens somewhere; false if there is none left.
+  /// Delivers one event somewhere; false if none is left.
   bool step() {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> possible;  // (to, from); from itself: loss
     for (std::uint32_t to = 0; to < size(); to++) {
@@ -106,7 +106,7 @@ class Ranks {
     News news;
     std::shared_ptr<Headcount> count = std::make_shared<Headcount>();
     std::map<std::uint32_t, std::deque<Answer>> coming;  ///< by sender
-    std::deque<std::uint32_t> losses;                    ///< to be heard of
+    std::deque<std::uint32_t> losses;                    ///< losses yet to be heard of
     bool dead = false;
   };
 
@@ -129,7 +129,7 @@ bool has(const std::vector<std::uint32_t>& ranks, std::uint32_t rank) {
   return std::ranges::find(ranks, rank) != ranks.end();
 }
 
-/// Some ranks die or are taken for lost while all agree; "" or what went wrong.
+/// Some ranks die or are taken for lost while all agree; returns "" or the error.
 std::string run(std::uint32_t seed) {
   std::mt19937 draw(seed);
   const auto pick = [&](std::uint32_t least, std::uint32_t most) {
@@ -181,8 +181,8 @@ void settle(Ranks& ranks) {
   }
 }
 
-/// Ranks with connections as jobs have them, a tree and a ring, so that words come around cycles;
-/// every two of them, half the ranks apart, have a communicator.
+/// Ranks connected like a job's, by a tree and a ring, so that words travel around cycles. Each two
+/// ranks half the job apart share a communicator.
 class Pairs {
  public:
   Pairs(std::uint32_t size, std::uint32_t seed) : random_(seed), peers_(size) {
@@ -198,7 +198,7 @@ class Pairs {
     all_[rank]->calls.begin({1000 + lower, 0, 0, {lower, upper}}, all_[rank]->count);
     go_on(rank);
   }
-  /// One word arrives somewhere; false if none is under way.
+  /// Delivers one word somewhere; false if none is in flight.
   bool step() {
     if (under_way_.empty()) return false;
     const auto drawn =
@@ -220,7 +220,7 @@ class Pairs {
     return gone && *gone && (*gone)->empty();
   }
   std::size_t told() const { return told_; }
-  /// What it takes that each word goes over each connection once in each direction.
+  /// The number of words if each goes over each connection once per direction.
   std::size_t most_told() const {
     std::size_t ends = 0;
     for (const auto& peers : peers_) ends += peers.size();
@@ -265,7 +265,7 @@ class Pairs {
   std::size_t said_ = 0, told_ = 0;
 };
 
-/// Of rank 1, in a roll call of that communicator; long enough that few thousand are too many.
+/// Rank 1's word in that communicator's roll call; a few thousand of this length are too many.
 Answer word(std::uint64_t said, std::uint64_t communicator) {
   Answer answer{communicator, 0, 1, said, 0, Answer::State::counts, {}};
   answer.why = {ErrorKind::timed_out, std::string(kMaxText, 'x'), std::nullopt};
@@ -307,7 +307,7 @@ TEST_CASE("roll calls: who gives up ends it for all, and the next attempt is as 
     REQUIRE(ranks.over(rank));
     CHECK(ranks.outcome(rank).error().message == "no patience");
   }
-  // The first attempt is over for who comes late, too; the second is not.
+  // The first attempt is over for latecomers, too; the second is not.
   for (const std::uint32_t rank : {1, 0}) ranks.call(rank, 1);
   settle(ranks);
   ranks.call(2);

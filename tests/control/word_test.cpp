@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that do not come to a start-up and say why in the store.
+// Ranks that do not come to a start-up and give the reason in the store.
 #include <catch2/catch.hpp>
 #include <future>
 
@@ -43,7 +43,7 @@ TEST_CASE("a rank that declines ends the start-up of those who wait for it, and 
   }
   CHECK(Clock::now() - start < 10s);
   members.clear();
-  // All that is left in the store is of an earlier start-up now.
+  // Everything left in the store is from an earlier start-up.
   for (const auto& member : join_all(kSize, store)) CHECK(member.joined);
 }
 

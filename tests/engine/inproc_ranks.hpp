@@ -17,7 +17,7 @@
 
 namespace ccoll::test {
 
-/// Ranks of one process without communicators: links, waiters and nothing else.
+/// Ranks of one process without communicators: only links and waiters.
 class Links {
  public:
   explicit Links(Rank size, std::uint64_t communicator) {
@@ -33,7 +33,7 @@ class Links {
     }
   }
   LinkTable& of(Rank rank) { return *tables_[rank]; }
-  /// As a rank's links end with its communicator.
+  /// A rank's links end like this with its communicator.
   void leave(Rank rank) { tables_[rank].reset(); }
 
  private:
@@ -60,7 +60,7 @@ inline Plans make_plans(const Problem& whole, const Choice& choice, DataType typ
   return plans;
 }
 
-/// Moves plans that have been started on, in random order, until all are done.
+/// Runs started plans in random order until all are done.
 inline void run_to_end(Plans& plans, std::mt19937_64& random) {
   std::size_t done = 0;
   for (int idle = 0; done < plans.size() && idle < 10'000; idle++) {

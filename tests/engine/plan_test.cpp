@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interpreter, held to the verifier's proofs: all ranks' plans run in one thread over real
-// in-process links, in random order, and what they did is replayed symbolically.
+// Checks the interpreter against the verifier's proofs: all ranks' plans run in one thread over
+// real in-process links, in random order, and their steps are replayed symbolically.
 #include <fmt/format.h>
 #include <pthread.h>
 #include <signal.h>
@@ -57,7 +57,7 @@ Case random_case(std::mt19937_64& random) {
   return made;
 }
 
-/// Keeps the steps that ran.
+/// Records the steps that ran.
 class Keeper final : public StepObserver {
  public:
   explicit Keeper(std::vector<StepRecord>& records) : records_(records) {}
@@ -70,7 +70,7 @@ class Keeper final : public StepObserver {
   std::vector<StepRecord>& records_;
 };
 
-/// Runs all ranks' plans once; returns what they did, in order.
+/// Runs all ranks' plans once; returns their steps, in order.
 std::vector<StepRecord> run(test::Plans& plans, std::mt19937_64& random, std::uint64_t sequence) {
   std::vector<std::vector<std::byte>> inputs, outputs;
   std::vector<StepRecord> records;
@@ -88,7 +88,7 @@ std::vector<StepRecord> run(test::Plans& plans, std::mt19937_64& random, std::ui
   return records;
 }
 
-/// Stops a thread wherever it is, until told to go on.
+/// Stops a thread at any point until it is resumed.
 class Interruption {
  public:
   explicit Interruption(pthread_t thread) {
@@ -152,7 +152,7 @@ TEST_CASE("plan: short calls do what the interpreter does, to the bit", "[engine
     const bool in_place = random() % 2 == 0 && made.problem.kind == Kind::all_reduce;
     const auto carry_out = [&](bool interpret_only) {
       test::Links links(made.problem.size, random());
-      // The interpreter may write past the caches: that is no other result.
+      // Writing past the caches must not change the result.
       auto plans = test::make_plans(made.problem, made.choice, DataType::float32, links,
                                     interpret_only ? 0 : UINT64_MAX);
       std::vector<StepRecord> records;
@@ -170,7 +170,7 @@ TEST_CASE("plan: short calls do what the interpreter does, to the bit", "[engine
         short_runs += plans[rank]->is_short() ? 1 : 0;
       }
       test::run_to_end(plans, random);
-      // Ranks and lanes take turns as they like; each goes through its steps in order.
+      // Ranks and lanes interleave freely; each runs its steps in order.
       std::ranges::stable_sort(records, {}, [](const StepRecord& record) {
         return std::pair(record.rank, record.lane);
       });
@@ -186,16 +186,16 @@ TEST_CASE("plan: short calls do what the interpreter does, to the bit", "[engine
                           buffers[rank].size() * sizeof(float)) == 0;
     CHECK(same);
   }
-  // All but those whose blocks lie apart in memory.
+  // All but those whose blocks are separate in memory.
   CHECK(short_runs > runs / 2);
 }
 
 TEST_CASE("plan: who has taken all may leave at once", "[engine]") {
-  constexpr std::size_t kCount = 2000;  // of fewer it is sent a copy
+  constexpr std::size_t kCount = 2000;  // with fewer, the receiver gets a copy
   const auto whole = make_problem(Kind::broadcast, 2, 0, kCount);
   const Choice choice{.algorithm = Algorithm::linear, .slice_elems = kCount};
   std::string error;
-  // The sender looks again and again; it is to be stopped between any two of its looks.
+  // The sender polls in a loop; it must be stoppable between any two polls.
   const int rounds = testing::by_effort(100, 100, 5'000);
   for (int round = 0; round < rounds && error.empty(); round++) {
     test::Links links(2, 77);

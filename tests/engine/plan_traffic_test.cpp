@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What plans say that they have sent and received: what they did, step by step, and the theories'
-// numbers.
+// The traffic that plans report, against the steps that ran and the theoretical numbers.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
@@ -14,7 +13,7 @@ using ccoll::test::Links;
 
 namespace {
 
-/// Adds up what each step that ran has sent and received, by its rank's program.
+/// Adds up the data that each step has sent and received, according to its rank's program.
 class Tally final : public StepObserver {
  public:
   Tally(Program program, TrafficTable& table) : program_(std::move(program)), table_(table) {}
@@ -55,7 +54,7 @@ Traffic total_of(const TrafficTable& table) {
   return total;
 }
 
-/// Some calls of one operation, each rank's plan watched.
+/// Calls of one operation, with each rank's plan observed.
 class Calls {
  public:
   static constexpr auto kType = DataType::int32;
@@ -70,7 +69,7 @@ class Calls {
           std::make_unique<Tally>(make_program(view_of(whole_, rank), choice, rank), did_[rank]));
   }
 
-  /// `sizes`: other ones than before.
+  /// `sizes`: new block sizes; empty keeps the old ones.
   void make(std::uint64_t sequence, const std::vector<std::uint64_t>& sizes) {
     if (!sizes.empty()) whole_.block_counts = sizes;
     std::vector<std::vector<std::byte>> buffers;
@@ -170,7 +169,7 @@ TEST_CASE("plan traffic: it is what the algorithm's formulas say", "[engine][pro
     for (int draw = 0; draw < testing::by_effort(2, 8, 100); draw++) {
       const auto problem = random_problem(entry, false, random);
       const auto theory = entry.theory(problem);
-      // Formulas count the messages of one window in which every block has a slice.
+      // The formulas count the messages of one window in which every block has a slice.
       if (problem.count < problem.size && entry.kind != Kind::barrier) continue;
       CAPTURE(seed, draw, to_string(entry.kind), to_string(entry.algorithm), problem.size,
               problem.root, problem.count);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks of different sizes over real in-process links: what arrives is what was sent.
+// Blocks of different sizes over real in-process links arrive as they were sent.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
@@ -14,8 +14,8 @@ namespace {
 
 using Values = std::vector<std::int32_t>;
 
-/// Elements that rank `from` has for rank `to`: of its input's block `to` (all_gather, gather: of
-/// its one block).
+/// The number of elements from rank `from` to rank `to`: the size of its input's block `to`
+/// (all_gather, gather: of its only block).
 std::uint64_t elems_between(const Problem& whole, Rank from, Rank to) {
   switch (whole.kind) {
     case Kind::all_to_all:
@@ -32,7 +32,7 @@ std::int32_t value(Rank from, Rank to, std::uint64_t i) {
   return static_cast<std::int32_t>(from * 1'000'000 + to * 10'000 + i % 10'000);
 }
 
-/// What the definition of the operation says, block by block.
+/// The inputs according to the operation's definition, block by block.
 Values input_of(const Problem& whole, Rank rank) {
   Values input;
   if (whole.kind == Kind::scatter && rank != whole.root) return input;
@@ -61,7 +61,7 @@ Values output_of(const Problem& whole, Rank rank) {
   return output;
 }
 
-/// The same operation with blocks of other sizes.
+/// The same operation with other block sizes.
 Problem with_random_sizes(Problem whole, std::mt19937_64& random) {
   const std::size_t n = whole.size;
   const auto largest = random() % 4 == 0 ? 500U : 7U;
@@ -96,7 +96,7 @@ TEST_CASE("plan: ragged blocks arrive whole and in their places", "[engine][prop
               choice.slice_elems);
       Links links(whole.size, random());
       auto plans = test::make_plans(whole, choice, DataType::int32, links);
-      // A plan is used again and again, also with blocks of other sizes.
+      // A plan is reused, also with other block sizes.
       for (std::uint64_t call = 0; call < 4; call++) {
         const bool other_sizes = call >= 2;
         if (other_sizes) whole = with_random_sizes(whole, random);

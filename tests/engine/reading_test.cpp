@@ -9,7 +9,7 @@ using namespace ccoll;
 
 namespace {
 
-/// Writes down what is done with it.
+/// Records the calls made on it.
 class Recorded final : public ReceiveLink {
  public:
   Recorded(std::string name, bool is_good, std::vector<std::string>& done)
@@ -45,7 +45,7 @@ TEST_CASE("reading: all that was read is let go before anybody is told", "[engin
   const std::vector<ReceiveLink*> links{&a, &b, &c};
   Reading reading(links);
   CHECK(reading.begin() == 3);
-  CHECK(reading.end() == 1);  // what came of b is not to be used
+  CHECK(reading.end() == 1);  // b's data must not be used
   CHECK(done == std::vector<std::string>{"begin a", "begin b", "begin c", "end a", "end b", "end c",
                                          "pop a", "pop b", "pop c"});
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs with memory for a few windows at a time, over real in-process links: beside ranks that have
-// memory for all, and each in other parts, they leave what they leave in one.
+// Runs with memory for only a few windows at a time, over real in-process links. They leave the
+// results of whole runs, beside ranks with memory for everything or with other parts.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <optional>
@@ -53,7 +53,7 @@ std::uint64_t elems_of(const Windows& windows, Buffer buffer) {
   return elems;
 }
 
-/// A rank with all of its data elsewhere, as on a device, and memory for some windows of it.
+/// A rank whose data is elsewhere, as on a device, with memory for some of its windows.
 class PartedRank {
  public:
   PartedRank(const Plan& plan, const Problem& view, bool in_place, Floats input,
@@ -69,10 +69,10 @@ class PartedRank {
     run.sequence = sequence;
   }
 
-  /// With memory for all of it.
+  /// It has memory for everything.
   void begin_whole() { take(0, UINT64_MAX); }
   void begin_in_parts(std::mt19937_64& random) { take(0, end_after(0, random)); }
-  /// What the part has written is taken away, and another one begins.
+  /// Takes away the part's output and begins another part.
   void next_part(std::mt19937_64& random) {
     end_part();
     parts++;
@@ -109,7 +109,7 @@ class PartedRank {
     end_ = end;
     reads_ = windows_.stretches(Buffer::input, begin, end);
     writes_ = windows_.stretches(Buffer::output, begin, end);
-    // Fresh memory each time: what is read or written later than it may be, is found.
+    // New memory each time, so that late reads and writes are detected.
     memory_in_ = Floats();
     for (const auto& [first, elems] : reads_) {
       const auto from = input_.begin() + static_cast<std::ptrdiff_t>(first);
@@ -140,7 +140,7 @@ class PartedRank {
   std::uint64_t end_ = 0;
 };
 
-/// What all ranks have in the end; of those that `is_parted` says in parts.
+/// All ranks' final results; those that `is_parted` selects run in parts.
 template <typename IsParted>
 std::vector<Floats> results_of(const PartedCase& made, std::mt19937_64& random, IsParted is_parted,
                                int& parts) {
@@ -169,7 +169,7 @@ std::vector<Floats> results_of(const PartedCase& made, std::mt19937_64& random, 
       if (plan.rests()) {
         CHECK(plan.awaited().empty());
         CHECK_THAT(plan.standing(), Catch::Contains("yet to come"));
-        // Its data come some time later.
+        // Its data arrives some time later.
         if (random() % 4 == 0) ranks[rank]->next_part(random), idle = 0;
       }
       if (plan.done()) done++;

@@ -58,7 +58,7 @@ std::string message_of(const Result<net::Stream>& result) {
   return result ? "no failure" : result.error().message;
 }
 
-/// One connection's server whose answer to whatever comes is `bytes`.
+/// The error of a client whose server answers anything with `bytes`.
 std::string greeted_by(const std::string& bytes) {
   asio::io_context context;
   tcp::acceptor acceptor(context, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
@@ -81,7 +81,7 @@ std::string greeted_by(const std::string& bytes) {
 
 static std::atomic<bool> name_service_answers = false;
 
-/// Instead of the C library's: for one name, a name service that does not answer until it is told.
+/// Replaces the C library's function: lookups of one name hang until released.
 extern "C" int getaddrinfo(const char* host, const char* service, const addrinfo* hints,
                            addrinfo** found) {
   const bool slow = host != nullptr && std::string_view(host) == "slow.invalid";
@@ -99,7 +99,7 @@ TEST_CASE("a name service that is slow does not outlast the time limit", "[core]
   CHECK(std::chrono::steady_clock::now() - start < 10s);
   REQUIRE_FALSE(connected);
   CHECK(connected.error().kind == ErrorKind::timed_out);
-  // It is given what is left of the limit when it is asked.
+  // It gets what is left of the limit at that time.
   CHECK_THAT(
       connected.error().message,
       Catch::Matches("no peer at slow\\.invalid:29500 after 0\\.[0-9]+ s \\(the name service "
@@ -204,11 +204,11 @@ TEST_CASE("a listener that ends frees its port and every connection in its hello
   const auto open_one = [&](const std::string& address) {
     return net::Listener::open(service, address, "", [](net::Purpose, net::Stream) {});
   };
-  // The first socket of a context, and the first listener, open descriptors that stay.
+  // A context's first socket and first listener open descriptors that stay open.
   silent.emplace_back(context, tcp::v4());
   silent.clear();
   REQUIRE(open_one(""));
-  // Some of it may still be being closed.
+  // Some of them may still be closing.
   const std::size_t before = open_descriptors();
   auto listener = open_one("");
   REQUIRE(listener);
@@ -284,7 +284,7 @@ TEST_CASE("one try ends at once where nobody listens, and waits for who is slow 
   asio::io_context context;
   tcp::acceptor slow(context, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
   const std::string address = net::to_string(slow.local_endpoint());
-  // The kernel has accepted; nobody ever greets.
+  // The kernel accepts the connection, but no greeting follows.
   const auto unanswered = try_once(address, 100ms);
   REQUIRE_FALSE(unanswered);
   CHECK(unanswered.error().kind == ErrorKind::timed_out);
@@ -331,7 +331,7 @@ TEST_CASE("a listener outlives handlers that throw", "[core]") {
 
 namespace {
 
-/// Keeps a service's thread from going on while it lives.
+/// Blocks a service's thread while it lives.
 class Held {
  public:
   explicit Held(const std::shared_ptr<net::Service>& service) {

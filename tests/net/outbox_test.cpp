@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames on their way out: in order, bounded, and whose end is told with its reason.
+// Outgoing frames: ordered, bounded, and ended with a reason.
 #include "net/wire/outbox.hpp"
 
 #include <asio/co_spawn.hpp>
@@ -17,7 +17,7 @@ using asio::ip::tcp;
 
 namespace {
 
-/// Two ends of a connection: one writes by an Outbox, the other is a socket of the test's.
+/// A connection whose one end writes through an Outbox; the other is the test's socket.
 struct Ends {
   explicit Ends(std::size_t most_bytes) {
     auto& context = service->context();
@@ -81,7 +81,7 @@ TEST_CASE("outbox: a peer that does not read loses the connection, with the reas
   std::promise<std::string> why;
   ends.on_service([&] {
     asio::co_spawn(ends.service->context(), read_to_end(*ends.stream, why), asio::detached);
-    // The kernel takes its share first.
+    // The kernel's buffers fill first.
     for (int i = 0; i < 200 && ends.outbox->trouble().empty(); i++)
       ends.outbox->send(std::string(kMost / 4, 'x'));
     CHECK_THAT(ends.outbox->trouble(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What strangers can do to a listener: nothing but be counted.
+// Strangers at a listener have no effect but on a counter.
 #include <stdlib.h>
 
 #include <asio/co_spawn.hpp>
@@ -57,7 +57,7 @@ asio::awaitable<void> connect_into(std::shared_ptr<net::Service> service, std::s
 }  // namespace
 
 TEST_CASE("strangers: one is taken in where no descriptor is left", "[core][hostile]") {
-  // The undefined-behaviour sanitizer wants descriptors of its own.
+  // The undefined-behaviour sanitizer needs descriptors of its own.
   if (!testing::kChildrenHaveMemory) return;
   std::atomic<int> came = 0;
   const auto listener = listen("secret", came);
@@ -68,7 +68,7 @@ TEST_CASE("strangers: one is taken in where no descriptor is left", "[core][host
   REQUIRE(::connect(stranger.number(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) ==
           0);
   REQUIRE(::send(stranger.number(), "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL) == 18);
-  // It is not left at the door until a descriptor is free: it is heard, and sent away.
+  // It does not wait until a descriptor is free: it is heard and rejected.
   CHECK(eventually([&] { return listener->rejected() == 1; }));
 }
 
@@ -84,7 +84,7 @@ TEST_CASE("strangers: the oldest that is silent makes way, and a newcomer is nev
   std::deque<Stranger> silent;
   for (std::size_t i = 0; i < limit; i++) silent.emplace_back(endpoint);
   CHECK_FALSE(silent.front().is_closed(100));
-  // A good hello of this process comes beside them; one stranger more pushes out the oldest alone.
+  // This process's valid hello arrives beside them; one more stranger evicts only the oldest.
   CHECK(greet(endpoint, "secret").has_value());
   CHECK(eventually([&] { return came == 1; }));
   silent.emplace_back(endpoint);
@@ -144,7 +144,7 @@ TEST_CASE("strangers: a hello that was good once is refused when it comes again"
   again.end();
   const auto answer = again.hear(5000);
   REQUIRE(answer.size() == 44);
-  CHECK(answer.back() != 0);  // the verdict; no proof of the server's follows
+  CHECK(answer.back() != 0);  // the verdict; the server sends no proof after it
   CHECK(eventually([&] { return listener->rejected() == 1; }));
   CHECK(came == 1);
 }
@@ -193,7 +193,7 @@ TEST_CASE("strangers: whatever they say, nobody hears of it", "[core][hostile]")
 TEST_CASE("port range: listeners take its ports, each another, and say when none is free",
           "[core]") {
   std::atomic<int> came = 0;
-  // Three in a row that are free now; others may take one meanwhile, so a few tries.
+  // Three consecutive free ports; others may take one meanwhile, so it tries several times.
   for (int tries = 0;; tries++) {
     const auto probe = listen("", came);
     const auto first = probe->endpoint().port();
@@ -217,7 +217,7 @@ TEST_CASE("port range: listeners take its ports, each another, and say when none
     REQUIRE(all.size() <= 2);
     if (all.size() == 2) {
       CHECK(all[0]->endpoint().port() != all[1]->endpoint().port());
-      // A port that somebody names is theirs to choose.
+      // A port given by the user is used as it is.
       all.clear();
       CHECK(net::Listener::open(net::Service::shared(), fmt::format("127.0.0.1:{}", first + 1), "",
                                 [](net::Purpose, net::Stream) {})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TLS between a listener and who connects: who is let in, what the others are told, and that
-// nobody waits for ever.
+// TLS between a listener and its clients: which are accepted, what the others hear, and that nobody
+// waits for ever.
 #include "net/wire/tls.hpp"
 #include "ccoll/strangers.hpp"
 
@@ -51,7 +51,7 @@ std::string message_of(const Result<T>& result) {
   return result ? "good" : result.error().message;
 }
 
-/// Looks whether another thread's fork() gets through while OpenSSL is in use.
+/// Checks that another thread's fork() succeeds while OpenSSL is in use.
 class Forks {
  public:
   void look() {
@@ -81,7 +81,7 @@ class Forks {
   std::vector<std::future<void>> forking_;  // guarded by mutex_
 } forks;
 
-/// A listener that sends each frame back that it gets.
+/// A listener that sends each frame back.
 struct Echo {
   explicit Echo(net::Credentials given) {
     listener = net::Listener::open(service, "", std::move(given),
@@ -131,7 +131,7 @@ asio::awaitable<void> call(std::shared_ptr<net::Service> service, std::string ad
   outcome->set_value(std::move(back));
 }
 
-/// What comes back of `said`.
+/// The echo of `said`.
 Result<std::string> said_back(const std::string& address, net::Credentials given,
                               net::Purpose purpose = net::Purpose::store,
                               std::string said = "hello") {
@@ -144,7 +144,7 @@ Result<std::string> said_back(const std::string& address, net::Credentials given
   return future.get();
 }
 
-/// Passes on what goes between one client and `to`, and keeps it; cuts after so many bytes.
+/// Forwards between one client and `to`, and records the bytes; cuts after a number of them.
 class Tap {
  public:
   explicit Tap(const std::string& to, std::size_t cut = ~std::size_t{0}) {
@@ -197,7 +197,7 @@ class Tap {
 
 }  // namespace
 
-// Instead of OpenSSL's own, which they call.
+// Replacements for OpenSSL's functions, which they call.
 extern "C" int SSL_export_keying_material(SSL* ssl, unsigned char* out, std::size_t bytes,
                                           const char* label, std::size_t label_bytes,
                                           const unsigned char* context, std::size_t context_bytes,
@@ -229,7 +229,7 @@ TEST_CASE("tls: what is said comes through, of any length, by key and by certifi
       CAPTURE(length, server.mode, message_of(back).substr(0, 200));
       CHECK((back && *back == text));
     }
-    // Data goes without.
+    // Data links use no TLS.
     CHECK(message_of(said_back(echo.address(), kToken, net::Purpose::link)) == "good");
     CHECK(echo.listener->rejected() == 0);
   }
@@ -329,10 +329,10 @@ TEST_CASE("tls: who forks waits for OpenSSL, whose locks a child would find held
     forks.end();
     return back;
   };
-  // What the proofs are bound to, of both sides.
+  // Both sides export the keys to which the proofs are bound.
   CHECK(looks_at(good));
   CHECK(forks.looks == 2);
-  // A certificate's refusal, of which its owner hears after its handshake.
+  // The client hears that its certificate is refused only after its own handshake.
   CHECK_FALSE(looks_at(foreign));
   CHECK(forks.looks > 0);
   CHECK(forks.came == 0);
@@ -342,7 +342,7 @@ TEST_CASE("tls: nobody who forks waits for files", "[core][tls]") {
   const Authority authority("authority");
   const TlsOptions good = authority.issue("good");
   for (const auto file : {&TlsOptions::certificate, &TlsOptions::authority}) {
-    // Whoever opens it waits for somebody who writes.
+    // Opening the pipe blocks until a writer opens it.
     auto slow = good;
     slow.*file += ".pipe";
     REQUIRE(::mkfifo((slow.*file).c_str(), 0600) == 0);
@@ -374,10 +374,10 @@ TEST_CASE("tls: files may hold more than one certificate", "[core][tls]") {
     return said_back(Echo(credentials(server)).address(), credentials(client));
   };
   CHECK(message_of(back()).find("unable to get local issuer certificate") != std::string::npos);
-  // With the one between it and the authority.
+  // The file includes the intermediate certificate.
   std::ofstream(server.certificate, std::ios::app) << text(between.file("ca.pem"));
   CHECK(message_of(back()) == "good");
-  // Another authority's first.
+  // Another authority comes first in the file.
   client.authority += ".both";
   std::ofstream(client.authority) << text(other.file("ca.pem")) << text(authority.file("ca.pem"));
   CHECK(message_of(back()) == "good");
@@ -437,7 +437,7 @@ TEST_CASE("tls: a connection that is cut anywhere in its handshake fails, and so
     CHECK(message_of(said_back(tap.address(), credentials(kPsk))) == "good");
     whole = tap.bytes().size();
   }
-  // The hello within is some 200 bytes of it, and the frames and ends less than 300.
+  // The hello takes some 200 bytes of it, and the frames and ends less than 300.
   for (std::size_t cut = 1; cut + 300 < whole; cut += 97) {
     Tap tap(echo.address(), cut);
     const auto start = std::chrono::steady_clock::now();
@@ -451,7 +451,7 @@ TEST_CASE("tls: a connection that is cut anywhere in its handshake fails, and so
 TEST_CASE("tls: what cannot be encrypted ends the connection, and reading says why",
           "[core][tls]") {
   const auto service = net::Service::shared();
-  std::vector<net::Stream> silent;  // at the other end nobody reads or writes
+  std::vector<net::Stream> silent;  // nobody reads or writes at the other end
   const auto listener =
       net::Listener::open(service, "", credentials(kPsk), [&](net::Purpose, net::Stream stream) {
         silent.push_back(std::move(stream));
@@ -495,7 +495,7 @@ TEST_CASE("tls: who is slow in its handshake is dropped like any stranger", "[co
   auto answered = asio::co_spawn(context, net::answer(stream, tls, 300ms), asio::use_future);
   const auto start = std::chrono::steady_clock::now();
   std::thread serving([&] { context.run(); });
-  // The head of a long record of TLS, and then byte after byte.
+  // The header of a long TLS record, followed by single bytes.
   const std::string head("\x16\x03\x01\x20\x00\x01\x00\x1f\xfc", 9);
   std::error_code closed;
   for (std::size_t i = 0; !closed && i < 400; i++) {

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// What the coroutines of a test have done; the service thread's.
+/// A record of the coroutines' work; used by the service thread.
 struct Doings {
   std::size_t at_once = 0, most = 0;
   std::vector<int> order;
@@ -56,7 +56,7 @@ TEST_CASE("turns: so many at once, in order, whatever becomes of each", "[core]"
     const auto turns = std::make_shared<net::Turns>(at_once);
     constexpr int kAll = 100;
     doings->open = kAll;
-    // None begins before all are there.
+    // None begins before all exist.
     std::promise<void> go;
     asio::post(service->context(), [&] { go.get_future().wait(); });
     for (int i = 0; i < kAll; i++) {

@@ -65,8 +65,8 @@ int query_port(ibv_context*, std::uint8_t, _compat_ibv_port_attr* compatible) {
   return 0;
 }
 
-/// As of a RoCE port with one address: that of its own making and the interface's, each once for
-/// either version of RoCE.
+/// Like a RoCE port with one address: the link-local one and the interface's, each once per version
+/// of RoCE.
 int query_gid(ibv_context*, std::uint8_t, int index, ibv_gid* gid) {
   static constexpr std::uint8_t kLocal[16] = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 2};
   static constexpr std::uint8_t kIpv4[16] = {0, 0, 0,    0,    0,   0, 0, 0,
@@ -171,7 +171,7 @@ const auto& entries() {
 }  // namespace
 
 State& state() {
-  // Threads may outlive whoever ends the process.
+  // Threads may still run while the process exits.
   static auto* const made = [] {
     auto* const all = new State;
     std::strcpy(all->device.name, "fake0");

@@ -62,10 +62,10 @@ std::map<std::uint32_t, ibv_qp*> pairs;      // guarded by mutex; by number
 std::set<ibv_mr*> registered;                // guarded by mutex
 int (*deregister)(ibv_mr*) = nullptr;
 
-/// What has been written to it in the meantime is refused by this end's device.
+/// Meanwhile this end's device refuses writes to it.
 constexpr std::chrono::milliseconds kWithoutMemory{5};
 
-/// Holds the mutex.
+/// The caller holds the mutex.
 [[noreturn]] void die(Kill kill) {
   if (kill == Kill::memory_first) {
     for (ibv_mr* const memory : registered) deregister(memory);
@@ -75,7 +75,7 @@ constexpr std::chrono::milliseconds kWithoutMemory{5};
   std::abort();
 }
 
-/// Counts a call; the errno with which it is to fail, or 0.
+/// Counts a call; returns the errno with which it must fail, or 0.
 int count(Call call) {
   const std::lock_guard lock(mutex);
   const auto number = ++called[static_cast<std::size_t>(call)];
@@ -85,7 +85,7 @@ int count(Call call) {
   return failing.code;
 }
 
-/// What is called in place of a function: the fault, or the function.
+/// Called instead of a function: raises the fault or calls the function.
 template <Call kCall, typename Function>
 struct Between;
 template <Call kCall, typename Result, typename... Arguments>
@@ -184,12 +184,12 @@ int post_send(ibv_qp* pair, ibv_send_wr* request, ibv_send_wr** bad) {
   return PostSend::call(pair, request, bad);
 }
 
-/// Whether it tells of a send; of one that failed nothing but its status is certain.
+/// Whether the completion is of a send; if it failed, only its status is valid.
 Of kind_of(const ibv_wc& completion) {
   return (completion.opcode & IBV_WC_RECV) != 0 ? Of::receives : Of::sends;
 }
 
-/// As befalls it; how often it is to be given. Holds the mutex.
+/// Applies the planned faults; returns how often to deliver it. The caller holds the mutex.
 int befall(ibv_wc& completion, ibv_qp*& broken) {
   if (completion.status != IBV_WC_SUCCESS) return 1;
   int copies = 1;
@@ -200,14 +200,14 @@ int befall(ibv_wc& completion, ibv_qp*& broken) {
     if (each.change != Change::status) continue;
     completion.status = each.status;
     completion.vendor_err = 0x5a;
-    // As a device does: what comes after it is flushed.
+    // As on a device, later work is flushed.
     if (const auto found = pairs.find(completion.qp_num); found != pairs.end())
       broken = found->second;
   }
   return copies;
 }
 
-/// Merges them anew, each kind in its order.
+/// Interleaves them at random; each kind keeps its order.
 void mix(std::vector<ibv_wc>& all, std::mt19937_64& random) {
   if (std::ranges::any_of(all, [](const auto& each) { return each.status != IBV_WC_SUCCESS; }))
     return;
@@ -227,7 +227,7 @@ void mix(std::vector<ibv_wc>& all, std::mt19937_64& random) {
 int poll_cq(ibv_cq* queue, int most, ibv_wc* places) {
   std::vector<ibv_wc> all;
   ibv_qp* broken = nullptr;
-  int asked = std::max(1, most - 1);  // one may come twice
+  int asked = std::max(1, most - 1);  // one may be delivered twice
   {
     const std::lock_guard lock(mutex);
     if (plan.mixing) asked = 1 + static_cast<int>((*plan.mixing)() % static_cast<unsigned>(asked));

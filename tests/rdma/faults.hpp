@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Faults on purpose between ccoll and libibverbs, or the device of device.hpp in its place: calls
-/// that fail or kill the process, completions that say something else, come in another order, twice
-/// or never, bits that flip. Nothing happens before it is asked for, or without CCOLL_TEST_RDMA.
+/// Injects faults between ccoll and libibverbs, or the device of device.hpp: calls that fail or
+/// kill the process; completions that are changed, reordered, repeated or lost; flipped bits.
+/// Nothing happens unless requested, here or by CCOLL_TEST_RDMA.
 
 #include <infiniband/verbs.h>
 
@@ -33,46 +33,46 @@ enum class Call : std::uint8_t {
 inline constexpr std::size_t kCalls = 15;
 std::string_view to_string(Call call);
 
-/// The `number`-th of these calls from now (the next is 1) fails with this errno, and `times` - 1
-/// after it.
+/// Makes the `number`-th call from here (the next is 1) fail with this errno, and the `times` - 1
+/// calls after it.
 void fail(Call call, int code, std::uint64_t number = 1, std::uint64_t times = 1);
 
-/// Of which of a queue pair's two queues a completion tells.
+/// The queue of a queue pair that a completion belongs to.
 enum class Of : std::uint8_t { sends, receives };
 
-/// What befalls the `number`-th completion of a kind that is polled from now on.
+/// Changes the `number`-th completion of a kind polled from here, or loses it.
 void complete_with(ibv_wc_status status, Of of, std::uint64_t number = 1);
 void lose_completion(Of of, std::uint64_t number = 1);
 void repeat_completion(Of of, std::uint64_t number = 1);
 /// Whether all of these have been polled.
 bool have_befallen();
-/// From now on completions of sends and of receives change places as they may, by chance from a
-/// seed, and a poll gives fewer than there are.
+/// Reorders completions of sends and of receives among each other at random, and returns fewer than
+/// there are from a poll.
 void mix_completions(std::uint64_t seed);
 
-/// The `number`-th message of `least` bytes or more that is posted from now on leaves with one bit
-/// changed, mod its length.
+/// Flips one bit, modulo the message's length, of the `number`-th message posted from here that has
+/// `least` bytes or more.
 void flip(std::uint64_t bit, std::uint64_t number = 1, std::uint32_t least = 1);
 
-/// The most that devices grant to travel within a request; they refuse more.
+/// The most inline data that devices allow; they refuse larger requests.
 void grant_inline(std::uint32_t bytes);
-/// Libraries that are loaded from now on have no such function; of a library's name: there is none.
+/// Hides a function from libraries loaded later, or a whole library by its name.
 void lack(std::string_view name);
-/// For wrapped.cpp.
+/// Used by wrapped.cpp.
 bool lacks(std::string_view name);
 
-/// No faults any more.
+/// Removes all faults.
 void reset();
 
-/// How often this was called since the start of the process.
+/// How often this has been called since the start of the process.
 std::uint64_t times_called(Call call);
 
-/// For wrapped.cpp: what stands between `name`'s caller and `function`.
+/// Used by wrapped.cpp: the function between `name`'s caller and `function`.
 void* between(std::string_view name, void* function);
-/// What CCOLL_TEST_RDMA says: "mix:SEED", "ports:3", "kill@modify_qp:2" (in the second call from
-/// now this process ends as by SIGKILL), "kill-memory-first@post_send:9" (its registered memory is
-/// gone a while before its queue pairs, as when a driver cleans up behind a process, but longer).
-/// Throws std::runtime_error for what is none.
+/// Parses CCOLL_TEST_RDMA: "mix:SEED", "ports:3", "kill@modify_qp:2" (the process ends in the
+/// second call as by SIGKILL), "kill-memory-first@post_send:9" (its registered memory disappears
+/// before its queue pairs, as when a driver cleans up, but longer). Throws std::runtime_error if
+/// the text is invalid.
 void arm(const std::string& text);
 
 }  // namespace ccoll::testing::rdma

@@ -13,7 +13,7 @@
 namespace ccoll::testing::rdma {
 namespace {
 
-/// Those that nobody has taken; those that somebody has must be acknowledged first.
+/// Drops events that are not yet taken; taken ones must be acknowledged first.
 template <typename Concerns>
 void forget_events(Lock& lock, std::size_t& untold, Concerns concerns) {
   auto& events = state().events;
@@ -31,7 +31,7 @@ void forget_events(Lock& lock, std::size_t& untold, Concerns concerns) {
          "an event was never acknowledged");
 }
 
-/// What the specification wants said on the way into a state, and from which it is reached.
+/// The attributes that the specification requires for a state, and its predecessor.
 struct Way {
   ibv_qp_state from, to;
   int wanted;
@@ -68,7 +68,7 @@ ibv_mr* reg_dmabuf_mr(ibv_pd* domain, std::uint64_t offset, std::size_t bytes,
                       std::uint64_t address, int file, int access) {
   constexpr std::uint64_t kPage = 4096;
   struct stat found {};
-  // Its pages are the device's: nothing of them can be moved on the way.
+  // The pages are the device's: offsets within them must match.
   const bool fits = fstat(file, &found) == 0 && bytes > 0 && offset % kPage == address % kPage &&
                     offset + bytes <= static_cast<std::uint64_t>(found.st_size);
   void* const view = fits ? mmap(nullptr, offset % kPage + bytes, PROT_READ | PROT_WRITE,
@@ -206,7 +206,7 @@ int modify_qp(ibv_qp* base, ibv_qp_attr* attributes, int mask) {
   if ((mask & IBV_QP_PORT) != 0) pair.port = attributes->port_num;
   if (pair.port < 1 || pair.port > state().ports) return EINVAL;
   if (way->to == IBV_QPS_RTR) {
-    if (attributes->ah_attr.is_global == 0) return EINVAL;  // RoCE has no other addresses
+    if (attributes->ah_attr.is_global == 0) return EINVAL;  // RoCE requires global addresses
     if (attributes->ah_attr.port_num != pair.port) return EINVAL;
     pair.peer = attributes->dest_qp_num;
     pair.first_awaited = attributes->rq_psn;

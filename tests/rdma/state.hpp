@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What there is of the device of device.hpp, and its functions. For its own files only.
+/// The state of the device of device.hpp, and its functions; only for its own files.
 
 #include <infiniband/verbs.h>
 #include <unistd.h>
@@ -25,11 +25,11 @@ namespace ccoll::testing::rdma {
 struct Done {
   ibv_wc wc{};
   bool is_send = false;
-  std::uint64_t serial = 0;  ///< of the send that it completes
+  std::uint64_t serial = 0;  ///< serial number of the completed send
 };
 
 struct Channel {
-  ibv_comp_channel base{};  ///< its descriptor is a pipe's: as a device's, it is never writable
+  ibv_comp_channel base{};  ///< a pipe's descriptor, never writable, as a device's
   int doorbell = -1;        ///< the pipe's other end
   std::deque<ibv_cq*> events;
 };
@@ -57,8 +57,8 @@ struct Pair {
   std::size_t port = 0;
   std::deque<std::uint64_t> receives;  // wr_id
   std::deque<std::uint64_t> held;      // serials of sends whose place in the queue is taken
-  std::deque<Send> waiting;            // for the cable
-  bool is_late = false;                // with what has arrived:
+  std::deque<Send> waiting;            // until the cable is plugged in
+  bool is_late = false;                // acknowledges arrivals late:
   std::deque<Done> late;
   std::uint64_t serial = 0;
   std::size_t untold = 0;
@@ -67,10 +67,10 @@ struct Pair {
 struct Registration {
   ibv_mr base{};
   int access = 0;
-  std::byte* view = nullptr;  ///< of a dma-buf: where the device sees what base.addr names
+  std::byte* view = nullptr;  ///< for a dma-buf: the device's mapping of base.addr
 };
 
-/// All there is, of all contexts.
+/// The state of all contexts.
 struct State {
   std::mutex mutex;
   std::condition_variable acknowledged;
@@ -82,7 +82,7 @@ struct State {
   std::list<Pair> pairs;
   std::list<Registration> registrations;
   std::deque<ibv_async_event> events;
-  std::size_t taken = 0;  ///< events that are not acknowledged yet
+  std::size_t taken = 0;  ///< events taken but not acknowledged
   std::uint32_t last_number = 100, last_key = 7000;
   std::uint64_t not_ready = 0;
   bool is_plugged = true;
@@ -127,14 +127,14 @@ inline bool is_of_pair(ibv_event_type type) {
   return (type >= IBV_EVENT_QP_FATAL && type <= IBV_EVENT_PATH_MIG_ERR) ||
          type == IBV_EVENT_QP_LAST_WQE_REACHED;
 }
-/// An event of these; under the lock.
+/// Raises an event; the caller holds the lock.
 void tell_event(const ibv_async_event& event, ibv_context& context);
 void tell_queue(Queue& queue, ibv_event_type type);
 void tell_pair(Pair& pair, ibv_event_type type);
-/// Flushes what it has; under the lock.
+/// Flushes its queues; the caller holds the lock.
 void to_error(Pair& pair);
 
-// As libibverbs' of these names.
+// Same as libibverbs' functions of these names.
 
 int post_send(ibv_qp* pair, ibv_send_wr* request, ibv_send_wr** bad);
 int post_recv(ibv_qp* pair, ibv_recv_wr* request, ibv_recv_wr** bad);

@@ -23,7 +23,7 @@ void push(Queue& queue, const Done& done) {
   ring(channel.doorbell);
 }
 
-/// What an error leaves of a completion; the rest is not to be looked at.
+/// The valid part of a failed completion; the rest must not be read.
 Done failed(const Pair& pair, std::uint64_t id, ibv_wc_status status) {
   Done done;
   std::memset(&done.wc, 0xa5, sizeof done.wc);
@@ -54,7 +54,7 @@ void complete_send(Pair& pair, const Send& send, ibv_wc_status status) {
     push(queue, done);
 }
 
-/// Where the device has what it may use so; null: it may not.
+/// The device's address for memory that allows this access; null if it does not.
 std::byte* place_of(std::uint32_t key, std::uint64_t address, std::uint64_t bytes, int access) {
   for (const auto& each : state().registrations) {
     auto* const begin = static_cast<std::byte*>(each.base.addr);
@@ -76,7 +76,7 @@ Pair* peer_of(const Pair& pair) {
   return nullptr;
 }
 
-/// Where it went, or why it did not.
+/// Where the data went, or why it did not.
 ibv_wc_status carry(Pair& pair, const Send& send) {
   std::vector<std::byte> bytes = send.inline_bytes;
   if ((send.request.send_flags & IBV_SEND_INLINE) == 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the linker puts in place of the product's calls that look for RDMA devices: see device.hpp.
+// Replacements that the linker gives ccoll for looking up RDMA devices: see device.hpp.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -18,10 +18,10 @@ using namespace ccoll::testing;
 constexpr std::string_view kLibrary = "libibverbs.so.1";
 constexpr std::string_view kSysfs = "/sys/class/infiniband";
 
-char our_library;              // its address stands for the device's
-void* real_library = nullptr;  // set before its first function is looked for
+char our_library;              // its address stands for the device
+void* real_library = nullptr;  // set before its first function is looked up
 
-/// Words: "real", and faults. Once, when the program starts.
+/// Words: "real", and faults. They are read once, when the program starts.
 struct Given {
   bool is_real = false;
   Given() {
@@ -42,7 +42,7 @@ const Given& given() {
 
 }  // namespace
 
-// Sanitizers look for functions of their own before they can be told of any.
+// Sanitizers look up functions of their own before they can be excluded.
 #if defined(__clang__)
 #define CCOLL_BEFORE_SANITIZERS __attribute__((disable_sanitizer_instrumentation))
 #else

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The Unix sockets of shared memory, spoken by hand: what strangers and broken peers may say.
+/// Hand-made traffic on shared memory's Unix sockets, as strangers and broken peers may send it.
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -23,7 +23,7 @@
 
 namespace ccoll::testing {
 
-/// One end of a connection, spoken by hand.
+/// One end of a connection, driven by hand.
 class Speaker {
  public:
   using Local = asio::local::stream_protocol;
@@ -44,7 +44,7 @@ class Speaker {
   void send(std::string_view bytes, std::span<const int> descriptors = {}) {
     (void)shm::send_with_descriptors(socket_.native_handle(), bytes, descriptors);
   }
-  /// What comes within 5 s; the failure if the other end closes.
+  /// Waits up to 5 s for bytes; the failure if the other end closes.
   Result<shm::WithDescriptors> receive() {
     pollfd wait{socket_.native_handle(), POLLIN, 0};
     poll(&wait, 1, 5000);
@@ -71,7 +71,7 @@ class Speaker {
   Local::socket socket_;
 };
 
-/// Stands where rank 1's door would be, and does to each that knocks what it is told to.
+/// Takes the place of rank 1's door and handles each connection by a script.
 class FalseDoor {
  public:
   using Script = std::function<void(Speaker&)>;

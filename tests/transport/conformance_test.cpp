@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One suite for every transport: what transport/link.hpp promises.
+// One suite for every transport: the promises of transport/link.hpp.
 #include <catch2/catch.hpp>
 #include <thread>
 
@@ -13,15 +13,15 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Calls send(0), send(1), .. while there is room, and returns how often, when there has been none
-/// for a while: sockets take some more now and then. Not more than kEndless times.
+/// Calls send(0), send(1), .. while there is room; returns the count, at most kEndless, after a
+/// while without room: sockets take some more now and then.
 constexpr std::uint64_t kEndless = 1000;
 std::uint64_t fill(Pair& pair, const std::function<void(std::uint64_t)>& send) {
   auto& sender = *pair.sender;
   REQUIRE(eventually(pair, [&] { return sender.has_room(); }));
   std::uint64_t sent = 0;
   auto since = std::chrono::steady_clock::now();
-  // Both a time and looks: this thread may have lost its core for all that time.
+  // Both a time and a number of looks: this thread may have lost its core all that time.
   for (int looks = 0; looks < 1000 || std::chrono::steady_clock::now() - since < 300ms; looks++) {
     sender.progress();
     if (!sender.has_room()) continue;
@@ -188,7 +188,7 @@ TEST_CASE("link: what a peer sent before its process ended is delivered, then th
     push(*pair.sender, 1, data);
     REQUIRE(eventually(pair, [&] { return pair.sender->drained(); }));
     REQUIRE(eventually(pair, [&] { return pair.receiver->front() != nullptr; }));
-    // The kernel closes its sockets; but nobody leaves a word in memory.
+    // The kernel closes a process's sockets; but in shared memory nobody leaves a mark.
     pair.receiver->peer_gone(how, why);
     if (kind.name == "tcp") pair.sender.reset();
     for (int i = 0; i < 2; i++) {
@@ -199,7 +199,7 @@ TEST_CASE("link: what a peer sent before its process ended is delivered, then th
       CHECK(pair.receiver->begin_read());
       CHECK(pair.receiver->pop());
     }
-    if (kind.name == "inproc" && how == Departure::left) continue;  // it ends with this process
+    if (kind.name == "inproc" && how == Departure::left) continue;  // memory ends with this process
     REQUIRE(eventually(
         pair, [&] { return !pair.receiver->front() && pair.receiver->failure() != nullptr; }));
     CHECK(pair.receiver->failure()->culprit == 0U);
@@ -253,7 +253,7 @@ TEST_CASE("link: once revoke has returned, nobody reads lent memory", "[transpor
     CAPTURE(kind.name);
     Pair pair(kind);
     pair.open();
-    // More than sockets hold, so that something is still the sender's.
+    // More than sockets hold, so that the sender still needs some of it.
     std::vector<std::byte> lent = pattern(6, at_most(2 << 20, *pair.sender));
     const auto original = lent;
     const auto sequence = fill(
@@ -262,8 +262,8 @@ TEST_CASE("link: once revoke has returned, nobody reads lent memory", "[transpor
     const bool copies = pair.sender->drained();
     pair.sender->revoke();
     std::fill(lent.begin(), lent.end(), std::byte{0});
-    // Each slice that still comes is as it was, and one of them is refused; but for a link that
-    // copies what it is lent.
+    // Each slice that still arrives is intact, and one of them is refused, unless the link copies
+    // what it is lent.
     bool refused = false;
     std::uint64_t taken = 0;
     REQUIRE(eventually(pair, [&] {
@@ -364,7 +364,7 @@ TEST_CASE("link: who has opened one to a rank is told there, once, and wakes it"
       const auto other = std::move(pair.sender);
       pair.open_sender(kLane);
       if (sender_first) {
-        std::this_thread::sleep_for(20ms);  // that it has come
+        std::this_thread::sleep_for(20ms);  // time for it to arrive
         pair.of(1).listen(arrivals);
       }
       std::vector<std::uint32_t> from;
@@ -413,7 +413,7 @@ TEST_CASE("link: more than a rank can hold that has not made the call wait, and 
       pair.open_sender(lane);
       senders.push_back(std::move(pair.sender));
     }
-    // Until the receiver has all that it can hold; some of the rest may have been told so by then.
+    // Waits until the receiver holds all it can; some other senders may have heard that by then.
     const auto with_room = [&] {
       return std::ranges::count_if(senders, [](const auto& link) { return link->has_room(); });
     };

@@ -14,10 +14,10 @@ using std::chrono::nanoseconds;
 constexpr int kTries = CopierChoice::kTries;
 
 struct Machine {
-  nanoseconds usual, other;  ///< that the one way and the other take at least
+  nanoseconds usual, other;  ///< the least time of either way
 };
 
-/// How many of so many transfers went the other way, but for those that are timed.
+/// How many of the transfers went the other way, without the timed ones.
 int went_other_way(CopierChoice& choice, Copier usual, int transfers, const Machine& machine,
                    std::mt19937_64& random) {
   int others = 0, timed = 0;

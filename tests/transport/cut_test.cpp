@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections that end while a link is made over them.
+// Connections that end while a link is being made over them.
 #include <catch2/catch.hpp>
 
 #include "faults/faults.hpp"
@@ -12,7 +12,7 @@ namespace {
 
 enum class End { carried, failed, hangs };
 
-/// Sends some slices over a link that is only then made.
+/// Sends some slices over a link that is only made then.
 End end_of(Pair& pair, std::uint64_t slices) {
   std::uint64_t pushed = 0, popped = 0;
   bool has_failed = false;
@@ -59,7 +59,7 @@ TEST_CASE("link: wherever a connection is cut while it is made, it carries all o
         faults::disarm();
         CHECK(end != End::hangs);
         if (!was_cut) CHECK(end == End::carried);
-        // Another way is open until the link is there, and nothing lacks but the receiver's bell.
+        // Another transport is used until the link exists; only the receiver's doorbell is missing.
         if (next != nullptr && end == End::failed)
           CHECK(pair.sender->failure()->message == "rank 1 has left");
       }

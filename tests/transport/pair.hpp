@@ -27,22 +27,22 @@ inline PeerAddress loopback(std::uint16_t port) {
   return address;
 }
 
-/// Two ranks of one process and a way to open links from rank 0 to rank 1.
+/// Two ranks of one process, which open links from rank 0 to rank 1.
 class Pair {
  public:
-  /// What is different from the usual.
+  /// Differences from the default setting.
   struct Setting {
-    const TransportKind* next = nullptr;  ///< to go on with where this one does not work
+    const TransportKind* next = nullptr;  ///< the fallback if this one does not work
     std::array<std::string, 2> tokens{};
-    std::size_t others = 0;  ///< ranks of the table beside the two, who never come
+    std::size_t others = 0;  ///< further ranks of the table, which never come
     bool checksum = false;
     std::array<bool, 2> single_copy{true, true};
     bool huge_pages = true;
     std::size_t slot_memory_bytes = TransportContext{}.slot_memory_bytes;
     bool oversubscribed = false;
     std::chrono::milliseconds connect_timeout = TransportContext{}.connect_timeout;
-    std::optional<std::array<std::uint8_t, 2>> rails{};  ///< not as many as there are ports
-    /// Called when the address table stands and the transports do not.
+    std::optional<std::array<std::uint8_t, 2>> rails{};  ///< fewer rails than there are ports
+    /// Called when the address table exists and the transports do not.
     std::function<void(const std::vector<PeerAddress>& table)> before{};
   };
 
@@ -90,11 +90,11 @@ class Pair {
     receiver = transports_[1]->open_receive({communicator, 0, 1, lane}, waiters[1]).value();
   }
 
-  /// No two pairs have the same: transports remember which ones have ended.
+  /// Unique per pair, because transports remember ended communicators.
   const std::uint64_t communicator = next_communicator();
 
   Transport& of(std::size_t rank) { return *transports_[rank]; }
-  /// As rank 0's, with no token.
+  /// Rank 0's context, without a token.
   const TransportContext& context() const { return context_; }
 
   std::array<std::shared_ptr<Waiter>, 2> waiters;
@@ -130,7 +130,7 @@ inline SliceHeader header(std::uint64_t sequence, std::size_t bytes) {
   return {sequence, {}, static_cast<std::uint32_t>(bytes), 0};
 }
 
-/// What a slice may have at most, up to `bytes`.
+/// The most bytes that a slice may have, up to `bytes`.
 inline std::size_t at_most(std::size_t bytes, const SendLink& link) {
   return std::min(bytes, link.most_bytes());
 }
@@ -142,7 +142,7 @@ inline std::vector<std::byte> pattern(std::uint64_t seed, std::size_t bytes) {
   return data;
 }
 
-/// Waits for room, as a link has none before it is connected.
+/// Waits for room, because a link has none before it is connected.
 inline void push(SendLink& link, std::uint64_t sequence, const std::vector<std::byte>& data) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!link.has_room() && std::chrono::steady_clock::now() < end) link.progress();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all links promise of the caller's memory that slices go to and come from without a copy.
-// Links that copy keep it with ease; that those over RDMA do not copy is looked at, too.
+// The promises of all links about caller's memory that slices use without a copy. Links that copy
+// fulfil them trivially; the tests also check that RDMA links do not copy.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 enum class Made : std::uint8_t { ordinary, registered };
 
-/// Addresses that nobody else gets, so that memory can be freed and made anew where it was.
+/// Addresses reserved for this test, so that memory can be freed and mapped again in place.
 class Place {
  public:
   explicit Place(std::size_t bytes)
@@ -29,7 +29,7 @@ class Place {
   Place(const Place&) = delete;
 
   std::size_t bytes() const { return bytes_; }
-  /// Memory of `file`, else of the process alone.
+  /// Maps `file`, or else private memory.
   std::byte* fill(const FileDescriptor& file) const {
     const int flags = file.open() ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
     return map(start_, PROT_READ | PROT_WRITE, flags | MAP_FIXED, file.number());
@@ -47,7 +47,7 @@ class Place {
   std::byte* const start_;
 };
 
-/// What stands at a place until it is freed.
+/// Memory mapped at a place until it is freed.
 class Memory {
  public:
   Memory(Made made, const Place& place) : place_(place) {
@@ -81,7 +81,7 @@ void lend(Pair& pair, std::uint64_t sequence, const std::byte* data, std::size_t
   pair.sender->lend(header(sequence, bytes), data);
 }
 
-/// Takes the front slice to `place`; whether it already was there.
+/// Takes the front slice to `place`; returns whether it already was there.
 bool take(Pair& pair, std::byte* place) {
   const ReceiveLink::View* view = nullptr;
   REQUIRE(eventually(pair, [&] { return (view = pair.receiver->front()) != nullptr; }));
@@ -92,7 +92,7 @@ bool take(Pair& pair, std::byte* place) {
   return placed;
 }
 
-/// Until the link has been used, nobody knows whether it is there.
+/// A link has to be used before it is known to be up.
 void begin(Pair& pair) {
   std::byte nothing{};
   pair.open();
@@ -100,7 +100,7 @@ void begin(Pair& pair) {
   take(pair, &nothing);
 }
 
-/// Until what was offered has come to the sender.
+/// Waits until offers have reached the sender.
 void pause(Pair& pair) {
   const auto end = std::chrono::steady_clock::now() + 20ms;
   while (std::chrono::steady_clock::now() < end) pair.sender->progress();
@@ -154,7 +154,7 @@ TEST_CASE("placing: slices of what is announced follow one another to where they
         pair.receiver->announce(to, kBytes);
         pair.sender->announce(from, kBytes);
         if (i % 2 == 0) pause(pair);
-        // Also the first and the last, which are no whole slices.
+        // The first and the last slice are not whole slices.
         std::size_t sent = 0, taken = 0, next = 100;
         std::deque<std::size_t> under_way;
         while (taken < kBytes) {
@@ -194,7 +194,7 @@ TEST_CASE("placing: once a receiver has revoked its offers nobody writes there",
     pause(pair);
     CHECK(output.holds(2));
     if (is_verbs(kind)) CHECK(pair.receiver->failure() != nullptr);
-    // And its sender gets its memory back.
+    // The sender gets its memory back.
     pair.sender->revoke();
   }
 }

@@ -85,7 +85,7 @@ TEST_CASE("waiter: one that shares its chime sleeps until it is meant itself",
   CHECK_FALSE(is_awake);
   theirs->ring();
   other.join();
-  // It was taken, and ends no sleep more.
+  // The ring is consumed and ends no further sleep.
   CHECK(time_of([&] { theirs->sleep(20ms); }) >= 19ms);
 }
 

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Goes through everything that two threads of a protocol may do on a machine that keeps to C++20's
-/// memory model and to nothing more: every interleaving, and at every load each value that it may
-/// give. An x86 never shows most of them.
+/// Explores all executions of two threads of a protocol that C++20's memory model allows: every
+/// interleaving and, at every load, each value that it may return. An x86 never shows most of them.
 ///
-/// The protocol runs on ModelAtomic in place of std::atomic. Each location remembers all stores; a
-/// load gives any that is not older than what its thread knows of: by its own accesses, by what an
-/// acquire has brought it, and, where both are seq_cst, by their one order. Each location has one
-/// thread that stores to it, so stores are in the order in which they are made. Sleeping and
-/// ringing are an eventfd's. Memory that is not atomic is told of by read() and write(), and a race
-/// on it is found by vector clocks. Values from thin air do not exist here.
+/// The protocol runs on ModelAtomic instead of std::atomic. Each location remembers all stores. A
+/// load returns any store not older than those its thread knows: by its own accesses, by acquire
+/// operations and, if both are seq_cst, by their total order. Each location is stored to by one
+/// thread only, so its stores are in program order. Sleep and ring model an eventfd. Other memory
+/// is reported by read() and write(), and vector clocks find races on it. Out-of-thin-air values do
+/// not occur.
 ///
-/// The search repeats the threads from the start for each choice it has not taken; what it has
-/// been at before, by whatever way, it does not go on from again.
+/// The search restarts the threads for each choice not yet taken, and does not continue from a
+/// state that it has seen on any path.
 
 #include <ucontext.h>
 
@@ -40,7 +39,7 @@ class Explorer {
     std::string failure;  ///< the first one found, and the way to it; "" if there is none
   };
 
-  /// `set_up` makes the atomics and runs before each repetition, as do the threads.
+  /// `set_up` creates the atomics; it runs before each repetition, as do the threads.
   Outcome explore(const std::function<void()>& set_up,
                   std::array<std::function<void()>, kThreads> threads) {
     bodies_ = std::move(threads);
@@ -58,7 +57,7 @@ class Explorer {
     return outcome;
   }
 
-  /// By the threads, and by ModelAtomic.
+  /// Called by the threads and by ModelAtomic.
   std::uint32_t add_location(std::uint64_t value) {
     CCOLL_CHECK(location_count_ < kLocations, "{} locations", location_count_);
     auto& location = locations_[location_count_];
@@ -66,7 +65,7 @@ class Explorer {
     location.history.push_back({value, {}});
     return location_count_++;
   }
-  /// The one that was made last.
+  /// The most recently added location.
   std::uint32_t last_location() const { return location_count_ - 1; }
   void weaken_stores(std::uint32_t location, std::memory_order order) {
     locations_[location].store_order = order;
@@ -106,7 +105,7 @@ class Explorer {
     note('s', number, index, value);
   }
 
-  /// An eventfd: ring() ends the present or the next sleep(), which takes it.
+  /// Models an eventfd: ring() ends the present or the next sleep(), which consumes it.
   void ring(std::uint32_t number) {
     step();
     events_[number].rung = true;
@@ -122,16 +121,16 @@ class Explorer {
     note('w', number, 0, 0);
   }
 
-  /// Is called before each store, with its location and value: for what a thread does to other
-  /// memory in the middle of the protocol's own code.
+  /// `tell` is called before each store, with its location and value, so that a test can let a
+  /// thread change other memory in the middle of the protocol's own code.
   void before_stores(std::function<void(std::uint32_t, std::uint64_t)> tell) {
     before_store_ = std::move(tell);
   }
 
-  /// Memory that is not atomic.
+  /// Accesses to non-atomic memory.
   void write(std::size_t cell) { touch(cell, true); }
   void read(std::size_t cell) { touch(cell, false); }
-  /// What must hold.
+  /// A condition that must hold.
   void require(bool condition, const char* what) {
     if (!condition) fail_here(what);
   }
@@ -149,10 +148,11 @@ class Explorer {
  private:
   static constexpr std::size_t kStackBytes = 128 << 10;
 
-  /// What a thread knows, or is brought by reading a store.
+  /// The stores that a thread knows about, or learns of when it reads a store.
   struct View {
-    std::array<std::uint32_t, kLocations> known{};  ///< per location: the newest store
-    std::array<std::uint32_t, kThreads> clock{};    ///< per thread: its accesses that came before
+    std::array<std::uint32_t, kLocations> known{};  ///< per location: the newest known store
+    std::array<std::uint32_t, kThreads> clock{};    ///< per thread: its accesses that happened
+                                                    // before
 
     void join(const View& other) {
       for (std::size_t i = 0; i < kLocations; i++) known[i] = std::max(known[i], other.known[i]);
@@ -165,7 +165,7 @@ class Explorer {
   };
   struct Location {
     std::vector<Store> history;
-    std::uint32_t total = 0;  ///< no seq_cst load gives an older one any more
+    std::uint32_t total = 0;  ///< seq_cst loads return no older store
     std::memory_order store_order = std::memory_order_seq_cst;
     std::memory_order load_order = std::memory_order_seq_cst;
   };
@@ -173,7 +173,7 @@ class Explorer {
     bool rung = false;
     View view;
   };
-  /// When each thread last accessed it, by that thread's clock; 0 for never.
+  /// Each thread's last access, by that thread's clock; 0 for never.
   struct Cell {
     std::array<std::uint32_t, kThreads> written{}, read{};
   };
@@ -181,7 +181,7 @@ class Explorer {
     ucontext_t context;
     std::vector<char> stack = std::vector<char>(kStackBytes);
     View view;
-    std::array<std::uint64_t, 2> past{};  ///< digest of all it has read: decides what it does next
+    std::array<std::uint64_t, 2> past{};  ///< digest of all that it read: decides its next step
     int asleep_at = -1;
     bool done = false;
   };
@@ -243,9 +243,9 @@ class Explorer {
     self.here().done = true;
   }
 
-  /// Until all threads are done, one fails, or the rest is known from another run.
+  /// Runs until all threads are done, one fails, or the state is known from another run.
   void run_once() {
-    // Up to the first step of each, so that from then on each turn of a thread is one step.
+    // Runs each to its first step, so that from then on each turn of a thread is one step.
     for (running_ = 0; running_ < kThreads; running_++) swapcontext(&scheduler_, &here().context);
     while (failure_.empty()) {
       std::array<std::size_t, kThreads> ready;
@@ -266,7 +266,7 @@ class Explorer {
     }
   }
 
-  /// Whatever another thread may do in between, it does here.
+  /// The point where the other threads may run.
   void step() {
     swapcontext(&here().context, &scheduler_);
     here().view.clock[running_]++;
@@ -274,7 +274,7 @@ class Explorer {
 
   void fail_here(std::string what) {
     failure_ = std::move(what);
-    swapcontext(&here().context, &scheduler_);  // for good
+    swapcontext(&here().context, &scheduler_);  // permanently
   }
 
   void touch(std::size_t number, bool writes) {
@@ -364,7 +364,7 @@ class Explorer {
   std::unordered_set<std::array<std::uint64_t, 2>, DigestHash> seen_;
 };
 
-/// std::atomic's place in what is explored.
+/// Replaces std::atomic in the explored code.
 template <typename T>
 class ModelAtomic {
  public:

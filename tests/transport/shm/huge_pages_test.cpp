@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that is lent again and again, and becomes huge pages. Where the kernel makes none of what
-// it is asked for, only that nothing breaks is tested.
+// Lent memory that becomes huge pages after repeated use. If the kernel makes no huge pages on
+// request, the tests only check that nothing breaks.
 #include "transport/shm/huge_pages.hpp"
 
 #include <sys/mman.h>
@@ -25,7 +25,7 @@
 #include "transport/shm/lent_slices.hpp"
 
 #ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25  // of <linux/mman.h>; libraries older than the kernel lack it
+#define MADV_COLLAPSE 25  // from <linux/mman.h>; older libraries lack it
 #endif
 
 using namespace ccoll;
@@ -36,11 +36,11 @@ namespace {
 
 const std::size_t kSmallPage = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 
-/// What a huge page would be, also where there are none.
+/// The size of a huge page, even if there are none.
 std::size_t huge_page() { return std::max(HugePages(true).page_bytes(), std::size_t{2} << 20); }
 
-/// Anonymous memory of so many huge pages, of small ones as yet; nothing of this process lies next
-/// to it.
+/// Anonymous memory of this many huge pages, made of small ones at first; no other mapping is
+/// adjacent to it.
 class Memory {
  public:
   explicit Memory(std::size_t pages)
@@ -64,7 +64,7 @@ class Memory {
   std::size_t bytes() const { return bytes_; }
   std::span<const std::byte> whole() const { return {data_, bytes_}; }
 
-  /// How much of it are huge pages.
+  /// How many bytes of it are huge pages.
   std::size_t huge() const {
     std::ostringstream begins;
     begins << std::hex << reinterpret_cast<std::uintptr_t>(data_) << '-';
@@ -86,7 +86,7 @@ class Memory {
   std::byte* data_;
 };
 
-/// How much of the files of that name is mapped here as huge pages.
+/// How many bytes of the files of that name are mapped here as huge pages.
 std::size_t huge_bytes_of(std::string_view name) {
   std::ifstream smaps("/proc/self/smaps");
   std::size_t bytes = 0;
@@ -99,8 +99,8 @@ std::size_t huge_bytes_of(std::string_view name) {
   return bytes;
 }
 
-/// Kernels before 6.1 make none when they are asked, and none does where all free memory is in
-/// pieces.
+/// Whether the kernel makes huge pages on request: not before 6.1, nor if free memory is too
+/// fragmented.
 bool has_huge_pages() {
   const Memory own(1);
   if (HugePages(true).page_bytes() > 0 && madvise(own.data(), own.bytes(), MADV_COLLAPSE) == 0)
@@ -109,8 +109,8 @@ bool has_huge_pages() {
   return false;
 }
 
-/// The same of memory that is shared, for which the system has a setting of its own; nor may it
-/// have such pages from the beginning.
+/// The same for shared memory, which has a separate system setting. Such memory must not have huge
+/// pages from the start, either.
 bool has_huge_shared_pages() {
   const auto probe = Segment::make("ccoll-huge-probe", huge_page()).value();
   std::fill_n(probe->data(), probe->size(), std::byte{1});
@@ -134,7 +134,7 @@ TEST_CASE("huge pages: memory that is lent often becomes one, and its bytes stay
     for (std::size_t at = slice / 2; at + slice <= huge_page() + slice / 2; at += slice)
       pages.lend(memory.data() + at, slice);
   }
-  // Of the second only a little was lent.
+  // Only a little of the second was lent.
   if (has_huge_pages()) CHECK(memory.huge() == huge_page());
   CHECK(std::ranges::equal(memory.whole(), before));
 }
@@ -180,7 +180,7 @@ TEST_CASE("huge pages: where one is not wanted, or would take more memory, there
   unsigned char resident = 0;
   REQUIRE(mincore(missing, kSmallPage, &resident) == 0);
   CHECK((resident & 1) == (wanted ? 0 : 1));
-  // It is tried again later, and then all of it may be there.
+  // It is retried later, and by then all of it may be present.
   missing[0] = std::byte{1};
   for (std::uint64_t round = 0; round < 3 * HugePages::kPaysOff; round++)
     pages.lend(memory.data(), huge_page());
@@ -200,7 +200,7 @@ TEST_CASE("huge pages: what cannot be one is left as it is", "[transport]") {
   for (std::byte& each : here) each = static_cast<std::byte>(random());
   const std::vector<std::byte> before(here.begin(), here.end());
   std::vector<std::byte> there(bytes);
-  // Behind all else that is mapped, so nothing comes where it was.
+  // It lies behind all other mappings, so nothing reuses its address.
   std::byte* gone = nullptr;
   {
     const Memory memory(1);
@@ -212,7 +212,7 @@ TEST_CASE("huge pages: what cannot be one is left as it is", "[transport]") {
     pages.lend(nullptr, 0);
   }
   CHECK(std::ranges::equal(here, before));
-  // Its pages are still those that others have.
+  // Its pages are still those that other processes share.
   here[0] ^= std::byte{1};
   REQUIRE(pread(file.number(), there.data(), bytes, 0) == static_cast<ssize_t>(bytes));
   CHECK(std::ranges::equal(here, there));
@@ -261,7 +261,7 @@ TEST_CASE("huge pages: registered memory that is lent again and again is huge wh
   const auto number = memories.add(segment->data(), bytes, segment->take_file(), 0).value();
   std::uint64_t sequence = 0, in_place = 0;
   const auto enough = HugePages::kPaysOff * (bytes / kSlice);
-  // Until the peer has mapped it, slices are copied. One more round maps it huge there.
+  // Slices are copied until the peer has mapped it. One more round maps it huge there.
   for (std::size_t at = 0; in_place < enough + bytes / kSlice; at = (at + kSlice) % bytes) {
     lend(pair, ++sequence, segment->data() + at, kSlice);
     const auto* view = await_front(pair);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registered memory: how it gets to a peer, and slices of it that are read where they lie.
+// Registered memory: how a peer gets it, and slices that are read in place.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -27,10 +27,10 @@ namespace {
 
 const TransportKind& shm_kind() { return *find_transport("shm"); }
 
-/// What is not mapped is copied into slots.
+/// Unmapped memory is copied into slots.
 Pair::Setting mapped_only() { return {.single_copy = {false, false}}; }
 
-/// Memory that is registered until it goes.
+/// Memory registered while this lives.
 class Shared {
  public:
   explicit Shared(std::size_t bytes)
@@ -50,7 +50,7 @@ class Shared {
   const std::uint32_t number_;
 };
 
-/// How often this process has such memory mapped.
+/// How many mappings of such memory this process has.
 std::size_t mappings() {
   std::ifstream maps("/proc/self/maps");
   std::size_t count = 0;
@@ -59,7 +59,7 @@ std::size_t mappings() {
   return count;
 }
 
-/// For what happens on the service thread.
+/// Waits for events on the service thread.
 template <typename Condition>
 bool soon(Condition condition) {
   const auto end = std::chrono::steady_clock::now() + 20s;
@@ -146,7 +146,7 @@ TEST_CASE("lending: a slice of registered memory is read where it lies, a short 
   REQUIRE(pair.receiver->begin_read());
   CHECK(pair.receiver->pop());
   CHECK(pair.sender->drained());
-  // Nobody need wait until it has been read.
+  // Nothing has to wait until it has been read.
   lend(pair, 2, memory.data(), 100);
   CHECK(pair.sender->drained());
   memory.data()[0] = ~memory.data()[0];
@@ -225,7 +225,7 @@ TEST_CASE("lending: readers that stand still in slices of many links are waited 
   const auto began = std::chrono::steady_clock::now();
   for (const auto& sender : senders) sender->begin_revoke();
   for (const auto& sender : senders) sender->revoke();
-  // One after the other they would take more than 3 s.
+  // One after another they would take more than 3 s.
   CHECK(std::chrono::steady_clock::now() - began < 3s);
   for (const auto& receiver : receivers) CHECK_FALSE(receiver->pop());
 }
@@ -272,7 +272,7 @@ TEST_CASE("lending: a reader that is slow is waited for, for a while", "[transpo
   });
   while (!begun) std::this_thread::yield();
   pair.sender->revoke();
-  // By now it has read all it will, unless it has lost its core for long: then it finds out.
+  // It has read everything by now, or else has lost its core for long and then finds out.
   std::fill_n(memory.data(), kLarge, std::byte{0});
   reader.join();
   CHECK((!good || read == sent));
@@ -332,7 +332,7 @@ TEST_CASE("lending: a door knows the memory that each has offered until that one
   CHECK(offered(notice(1, 7, 10'000, 0), {f}));
   CHECK(offered(notice(1, 8, 1, 9'999), {f}));
   CHECK(mappings() == before + 2);
-  CHECK_FALSE(offered(notice(1, 7, 10, 0), {f}));  // that number has been given
+  CHECK_FALSE(offered(notice(1, 7, 10, 0), {f}));  // that number is in use
   CHECK_FALSE(offered(notice(1, 9, 10'001, 0), {f}));
   CHECK_FALSE(offered(notice(1, 9, 2, 9'999), {f}));
   CHECK_FALSE(offered(notice(1, 9, 2, ~std::uint64_t{0}), {f}));
@@ -372,7 +372,7 @@ TEST_CASE("lending: where the peer cannot or will not map it, nothing is lent", 
     if (peer != Peer::is_absent) CHECK(soon([&] { return offers > 0; }));
     std::this_thread::sleep_for(20ms);
     CHECK_FALSE(lender->find(memory.data(), kLarge));
-    // Also once there is no such memory any more.
+    // Also works once that memory has gone.
     lender->withdraw(memory.number());
   }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// What tests of links that lend do.
+// Helpers for tests of links that lend.
 #include <catch2/catch.hpp>
 #include <cstddef>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ring of shared-memory links and the sleep of its two ends, gone through with all that C++
-// allows: transport/shm/ring.hpp and transport/sleep_word.hpp themselves, on another atomic type.
+// Explores shared-memory links' ring and the sleep of its two ends under C++'s memory model. It
+// runs the code of transport/shm/ring.hpp and transport/sleep_word.hpp on another atomic type.
 #include <catch2/catch.hpp>
 #include <optional>
 #include <set>
@@ -22,7 +22,7 @@ constexpr std::uint64_t kSlices = 3;
 using Ring = shm::BasicRing<ModelAtomic, 2, 1>;
 using Word = BasicSleepWord<ModelAtomic>;
 
-/// In the line, in a slot, and in a slot for which the writer looks whether all has been read.
+/// In the line, in a slot, and in a slot whose reuse the writer checks for.
 constexpr std::size_t kSmall = Ring::Line::kDataBytes, kMiddle = kSmall + 1, kLarge = 8 << 10;
 
 alignas(4096) std::array<std::byte, Ring::kBytes> memory;
@@ -34,7 +34,7 @@ struct Sleeper {
   const std::uint32_t event;
 };
 
-/// What is wrong on purpose, so that it can be seen that it would be found.
+/// A deliberate error, to show that the search would find it.
 struct Fault {
   const char* name = "none";
   std::optional<std::memory_order> stamp_stored{}, popped_stored{}, word_stored{};
@@ -46,7 +46,7 @@ struct Fault {
 
 class Game {
  public:
-  /// The writer begins with `slots` and uses 2 when it lacks some, if it may.
+  /// The writer begins with `slots` and may use 2 when it lacks some, if it grows.
   Game(std::array<std::size_t, kSlices> sizes, const Fault& fault, std::uint32_t slots = 2,
        bool grows = false)
       : sizes_(sizes), fault_(fault), slots_(slots), grows_(grows) {}
@@ -103,7 +103,7 @@ class Game {
     }
   }
 
-  /// As the engine does (Waiter).
+  /// Sleeps as the engine does (Waiter).
   template <typename Look>
   void sleep_until(Sleeper& own, Look there_is_news) {
     while (!there_is_news()) {
@@ -112,7 +112,7 @@ class Game {
       own.word.set_awake();
     }
   }
-  /// `store_news`: whether it did; a popped line may be told of later.
+  /// `store_news`: whether it stored any; a popped line may be reported later.
   template <typename Store>
   void tell(Sleeper& other, Store store_news) {
     const bool asked_too_early = fault_.asks_before_it_stores && other.word.wants_ring();
@@ -137,8 +137,8 @@ class Game {
   std::optional<Sleeper> writer_, reader_;
 };
 
-/// One slice that is lent and taken back while it is read, perhaps: by a writer who waits for the
-/// reader for so many looks and then overwrites it all the same.
+/// One lent slice that may be taken back while it is read: the writer waits for the reader for a
+/// number of looks and then overwrites it anyway.
 class LoanGame {
  public:
   struct Fault {
@@ -148,7 +148,7 @@ class LoanGame {
     bool does_not_look_at_the_reader = false;
     bool does_not_look_again = false;
   };
-  /// What has happened in some of the runs.
+  /// The outcomes that some runs had.
   struct Seen {
     bool read = false, refused = false, found_out = false, given_up = false;
   };
@@ -211,8 +211,8 @@ class LoanGame {
   Seen seen_;
 };
 
-/// Slices that are lent where their reader cannot read them, and says so: the writer copies each
-/// and stamps it once more.
+/// Lent slices that their reader cannot read and so refuses: the writer copies each and stamps it
+/// again.
 class RefusalGame {
  public:
   struct Fault {
@@ -228,7 +228,8 @@ class RefusalGame {
   }
 
  private:
-  static constexpr std::size_t kLine = 0, kRemade = 7;  ///< the slice's, and where the copy lies
+  static constexpr std::size_t kLine = 0, kRemade = 7;  ///< the slice's line, and the place of the
+                                                        // copy
 
   void set_up() {
     ring_ = Ring::make(memory.data());
@@ -291,7 +292,7 @@ class RefusalGame {
   std::optional<Sleeper> writer_, reader_;
 };
 
-/// The outcomes of two threads that play a litmus test on two atomics: r0 + 2 · r1.
+/// The outcomes of two threads that run a litmus test on two atomics: r0 + 2 · r1.
 struct Litmus {
   std::memory_order store, load;
   bool message;  // one thread stores both and the other loads both; else each stores one
@@ -355,12 +356,11 @@ TEST_CASE("explorer: knows what C++ promises of two atomics, and promises no mor
     CHECK(litmus.failure == "");
     return litmus.outcomes;
   };
-  // Each stores one and loads the other's: that both miss it is ruled out by seq_cst alone, and
-  // only if all four are.
+  // Each stores one and loads the other's. Only seq_cst on all four rules out that both miss it.
   CHECK(outcomes({kTotal, kTotal, false}) == Set{1, 2, 3});
   CHECK(outcomes({kTotal, kAcquire, false}) == Set{0, 1, 2, 3});
   CHECK(outcomes({kRelease, kTotal, false}) == Set{0, 1, 2, 3});
-  // Who has seen the second has seen the first.
+  // A thread that has seen the second has seen the first.
   CHECK(outcomes({kRelease, kAcquire, true}) == Set{0, 2, 3});
   for (const auto& [store, load] : {std::pair{kRelaxed, kAcquire}, {kRelease, kRelaxed}}) {
     Litmus litmus{store, load, true};
@@ -378,7 +378,7 @@ TEST_CASE(
   for (const auto first : kSizes)
     for (const auto second : kSizes)
       for (const auto third : kSizes) games.push_back({first, second, third});
-  // Every fifth has every size in every place.
+  // A step of 5 covers every size in every place.
   const auto step = testing::by_effort<std::size_t>(13, 5, 1);
   for (std::size_t i = 0; i < games.size(); i += step) {
     for (const auto& [slots, grows] : {std::pair(1, false), {2, false}, {1, true}}) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ring's bookkeeping in one thread; what its two ends may see of each other at once is
-// ring_explorer_test.cpp's.
+// The ring's bookkeeping in one thread; ring_explorer_test.cpp covers concurrent access.
 #include "transport/shm/ring.hpp"
 
 #include <algorithm>
@@ -15,7 +14,7 @@ using namespace ccoll;
 
 namespace {
 
-/// Both ends, and what is under way between them.
+/// Both ends, and the slices in flight between them.
 template <typename Ring = shm::Ring>
 class Ends {
  public:
@@ -82,7 +81,7 @@ TEST_CASE(
       if (ends.has_room()) {
         CHECK(ends.slots_taken() < ends.slots());
       } else {
-        // Of lines that were popped it may yet have to be told.
+        // It may not yet have been told about popped lines.
         const bool lacks_line = ends.under_way() + shm::Ring::kUntold >= most;
         CHECK((ends.writer.lacks_slot() ? ends.slots_taken() >= fewest : lacks_line));
       }
@@ -99,7 +98,7 @@ TEST_CASE(
         ends.pop();
       }
     }
-    // Once it has been round, it has all that it may use.
+    // After one round it has all that it may use.
     while (ends.under_way() > 0) ends.pop();
     for (std::uint32_t i = 0; i < most; i++, ends.pop()) {
       REQUIRE(ends.has_room());
@@ -114,7 +113,7 @@ TEST_CASE(
 
 TEST_CASE("ring: a slice is there when it was pushed, and not before, also when stamps begin anew",
           "[transport]") {
-  // 128 stamps, which come round many times.
+  // 128 stamps, which wrap around many times.
   using Ring = shm::BasicRing<std::atomic, 32, 4, std::uint8_t>;
   Ends<Ring> ends(2, Ring::kLines);
   std::mt19937 random(1);

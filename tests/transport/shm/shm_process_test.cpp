@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared-memory links between two processes: `ring` slices of all sizes with pauses and sleeps at
-// both ends, `descriptors` a receiver that has none left, `refusal` a sender whose memory cannot be
-// read any more. No Catch2 here: the processes fork before
-// there is any thread.
+// Shared-memory links between two processes: `ring` exchanges slices of all sizes with pauses and
+// sleeps at both ends; in `descriptors` a receiver has none left; in `refusal` a sender's memory
+// becomes unreadable. No Catch2: the processes fork before they start any thread.
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -58,7 +57,7 @@ class Rank {
   void open_receiver() {
     receiver = shm_->open_receive({kCommunicator, 1 - rank_, rank_, 0}, waiter).value();
   }
-  /// Until the other rank is here, too.
+  /// Waits until the other rank is here, too.
   void meet() {
     char byte = 'm';
     expect(write(other_, &byte, 1) == 1 && read(other_, &byte, 1) == 1, "the other has gone");
@@ -76,7 +75,7 @@ class Rank {
   std::shared_ptr<Transport> tcp_, shm_;
 };
 
-/// Runs `body` as two processes; whether both have ended well.
+/// Runs `body` as two processes; returns whether both succeeded.
 bool in_two(void (*body)(std::uint32_t rank, int other)) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return false;
@@ -99,8 +98,7 @@ bool in_two(void (*body)(std::uint32_t rank, int other)) {
   return well;
 }
 
-/// From 0 to 128 KiB, small ones most often, and the two between which a slice moves from its line
-/// to a slot.
+/// 0 to 128 KiB, small ones most often, including both sizes around the switch from lines to slots.
 std::size_t size_of(std::mt19937_64& random) {
   switch (random() % 8) {
     case 0:
@@ -133,8 +131,8 @@ bool is_stamped(const std::byte* data, std::size_t bytes, std::uint32_t from, st
   return true;
 }
 
-/// Both ends send and receive so many slices; they doze off now and then, so that rings fill and
-/// empty, and sleep as the engine does where nothing moves.
+/// Both ends send and receive that many slices. They pause now and then, so that rings fill and
+/// drain, and sleep as the engine does when nothing moves.
 void exchange(Rank& rank, std::uint32_t number, std::uint64_t slices, std::uint64_t seed) {
   std::mt19937_64 sizes(seed + number), theirs(seed + 1 - number), pauses(seed + 2 + number);
   std::uint64_t pushed = 0, popped = 0, sleeps = 0;
@@ -193,12 +191,12 @@ void ring(std::uint32_t number, int other) {
     expect(Clock::now() < end, "the sender has gone and the receiver does not learn it");
 }
 
-/// From now on this process can have so many descriptors more.
+/// Leaves this process that many more descriptors.
 void leave_descriptors(int more) {
   int highest = 0;
   for (const auto& open : std::filesystem::directory_iterator("/proc/self/fd"))
     highest = std::max(highest, std::stoi(open.path().filename().string()));
-  // The lowest free number is given out first: afterwards none below the last is free.
+  // The lowest free number is used first: afterwards none below the last is free.
   int last = 0;
   while ((last = dup(STDERR_FILENO)) < highest) expect(last >= 0, "no descriptor to fill up with");
   rlimit limit{};
@@ -207,8 +205,8 @@ void leave_descriptors(int more) {
   expect(setrlimit(RLIMIT_NOFILE, &limit) == 0, "no limit of descriptors");
 }
 
-/// Rank 1 can accept a connection and take one descriptor of an offer, not three: both ends go by
-/// sockets, and say so.
+/// Rank 1 can accept a connection and take one descriptor of an offer, but not three: both ends use
+/// sockets, and report it.
 void descriptors(std::uint32_t number, int other) {
   Rank rank(number, other);
   constexpr std::uint64_t kSlices = 300;
@@ -253,10 +251,9 @@ void descriptors(std::uint32_t number, int other) {
   rank.meet();
 }
 
-/// Rank 0's memory may be read by rank 1, and then not any more: what it sends is whole all the
-/// same.
+/// Rank 1 may read rank 0's memory at first, and later not: slices arrive intact all the same.
 void refusal(std::uint32_t number, int other) {
-  // Whoever may read any memory is to be somebody else.
+  // A process that may read all memory must change its user.
   constexpr uid_t kNobody = 65534;
   if (geteuid() == 0)
     expect(setresgid(kNobody, kNobody, kNobody) == 0 && setresuid(kNobody, kNobody, kNobody) == 0,

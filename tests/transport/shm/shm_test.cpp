@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How memory gets from one process to another, and what happens where it does not.
+// How memory is shared between processes, and what happens if that fails.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -37,7 +37,7 @@ namespace {
 
 const TransportKind& shm_kind() { return *find_transport("shm"); }
 
-/// What the process says on standard error while this lives.
+/// Captures this process's standard error while it lives.
 class Said {
  public:
   Said() : file_(memfd_create("said", MFD_CLOEXEC)), before_(dup(STDERR_FILENO)) {
@@ -60,7 +60,7 @@ class Said {
   const FileDescriptor file_, before_;
 };
 
-/// Sends and receives so many slices of mixed sizes, in order and whole.
+/// Sends and receives that many slices of mixed sizes, in order and intact.
 bool carries(Pair& pair, std::uint64_t slices) {
   std::uint64_t pushed = 0, popped = 0;
   bool right = true;
@@ -84,7 +84,7 @@ std::string verdict(bool taken, std::string_view why_not = "") {
   return net::Writer().number(std::uint8_t{taken}).text(why_not).take();
 }
 
-/// What a sender says after the greeting.
+/// A sender's message after the greeting.
 std::string offer_of(const LinkId& id, std::uint32_t cell = 0, bool has_spread = false,
                      const shm::ProcessMark& mark = {}) {
   return net::Writer()
@@ -99,7 +99,7 @@ std::string offer_of(const LinkId& id, std::uint32_t cell = 0, bool has_spread =
       .take();
 }
 
-/// What a receiver says when it has opened its end.
+/// A receiver's message once it has opened its end.
 std::string doorbell(std::uint32_t cell = 0) { return net::Writer().number(cell).take(); }
 
 FileDescriptor memory_of(std::size_t bytes, int seals) {
@@ -123,7 +123,7 @@ Held held_now() {
     held.links += line.find("memfd:ccoll-link") != line.npos;
   return held;
 }
-/// Both ends have each other's bell, and the service thread has let go of what brought it.
+/// Both ends have each other's doorbell, and the service thread has closed the hand-over's socket.
 bool handed_over(Pair& pair) {
   const bool connected =
       eventually(pair, [&] { return pair.sender->connected() && pair.receiver->connected(); });
@@ -132,7 +132,7 @@ bool handed_over(Pair& pair) {
   idle.get_future().wait();
   return connected;
 }
-/// The service thread lets go of things a little later.
+/// Polls, because the service thread releases resources a little later.
 bool holds_again(const Held& before) {
   for (int tries = 0; tries < 500; tries++) {
     if (held_now() == before) return true;
@@ -207,7 +207,7 @@ TEST_CASE(
 
 TEST_CASE("shm: where this rank can make no memory it says with whom it shares none, once",
           "[transport]") {
-  /// Too small for a link, and large enough for what is said.
+  /// Files too small for a link, but large enough for messages.
   struct SmallFiles {
     SmallFiles() {
       getrlimit(RLIMIT_FSIZE, &before);
@@ -245,7 +245,7 @@ TEST_CASE("shm: a rank that is slow with its start-up is waited for", "[transpor
   const auto zero = shm_kind().make(context, nullptr);
   const LinkId id{pair.communicator, 0, 2, 0};
   pair.sender = value_or_throw(zero->open_send(id, pair.waiters[0]));
-  // Longer than a rank is waited for that is as far as the others.
+  // Longer than the wait for a rank that is equally far.
   std::this_thread::sleep_for(4s);
   CHECK(pair.sender->failure() == nullptr);
   context.rank = 2;
@@ -313,13 +313,13 @@ TEST_CASE("shm: what strangers say at the door hurts nobody", "[transport]") {
     REQUIRE_FALSE(stranger.connect(door));
     stranger.send(saying);
   }
-  // Silent, and there for as long as this test.
+  // Silent ones, which stay as long as this test.
   std::vector<std::unique_ptr<Speaker>> silent;
   for (int i = 0; i < 20; i++) {
     silent.push_back(std::make_unique<Speaker>());
     REQUIRE_FALSE(silent.back()->connect(door));
   }
-  // Who has proven the token, and talks nonsense.
+  // A peer that has proven the token and sends nonsense.
   const LinkId id{pair.communicator, 0, 1, 77};
   const std::string offers[] = {
       "",
@@ -335,7 +335,7 @@ TEST_CASE("shm: what strangers say at the door hurts nobody", "[transport]") {
     REQUIRE(stranger.greet());
     if (offer.empty()) continue;
     stranger.send(offer);
-    // Something that is there is read before the connection is closed, or a verdict comes.
+    // It reads whatever has arrived before the connection is closed, or a verdict arrives.
     const auto came = stranger.receive();
     CHECK((!came || came->bytes[0] == '\0'));
   }
@@ -402,14 +402,14 @@ TEST_CASE("shm: what is offered must be whole, large enough, and of a size that 
     CHECK(reader.number<std::uint8_t>() == (*offered.answer == '\0' ? 1 : 0));
     CHECK(reader.text().find(offered.answer) != std::string_view::npos);
   }
-  // The last one waits for its receiver to be opened; here it never is.
+  // The last one waits for its receiver to be opened, which never happens here.
   pair.of(1).forget(pair.communicator);
   CHECK(holds_again(before));
 }
 
 namespace {
 
-/// A link whose sender is this test, which may write what it likes into the memory.
+/// A link whose sender is this test, which may write anything into the memory.
 class LinkByHand {
  public:
   explicit LinkByHand(Pair& pair, const shm::ProcessMark& mark = {}) {
@@ -500,7 +500,7 @@ TEST_CASE("shm: what a slice has said of itself when it was looked at, it cannot
     }));
     const auto* const data = view == nullptr ? nullptr : view->data;
     if (data == nullptr && !shm::Ring::Line::holds(bytes))
-      line.place.slot = number + shm::Ring::kLines;  // no slot of the ring is so far
+      line.place.slot = number + shm::Ring::kLines;  // the ring has no such slot
     line.bytes = bytes == 8 ? UINT32_MAX : 8;
     line.sequence = 77;
     if (data != nullptr && bytes > 8) line.place = {shm::Ring::kLent, 5, UINT64_MAX};
@@ -514,7 +514,7 @@ TEST_CASE("shm: what a slice has said of itself when it was looked at, it cannot
     CHECK(receiver.begin_read());
     CHECK(link.ring().reading.load() == 0);
     CHECK(receiver.pop());
-    // Slots are given back at once, lines some at a time.
+    // Slots are returned at once, lines in batches.
     if (bytes > 8) CHECK(link.ring().popped.load() == number + 1);
   }
   CHECK(receiver.failure() == nullptr);
@@ -566,7 +566,7 @@ TEST_CASE("shm: a receiver that goes before it opens its end, or cannot be rung,
                 });
               }});
     pair.open_sender();
-    // What is pushed to who leaves is sent all the same.
+    // Slices pushed to a rank that leaves are still sent.
     CHECK(eventually(pair, [&] { return pair.sender->has_room(); }));
     REQUIRE(eventually(pair, [&] { return pair.sender->failure() != nullptr; }));
     CHECK(pair.sender->failure()->kind == (leaves ? ErrorKind::peer_lost : ErrorKind::exhausted));
@@ -600,7 +600,7 @@ TEST_CASE("shm: a bell that comes together with the verdict is heard", "[transpo
   CHECK(eventually(pair, [&] { return pair.sender->connected(); }));
   CHECK(pair.sender->has_room());
   CHECK(pair.sender->failure() == nullptr);
-  // Once connected, not before.
+  // It is rung once connected, not before.
   CHECK(eventually(pair, [&, rung = std::uint64_t(0)]() mutable {
     return read(event.number(), &rung, sizeof rung) == sizeof rung;
   }));
@@ -614,7 +614,7 @@ TEST_CASE("shm: what is pushed to a rank that ends at that moment counts as sent
     Pair pair(shm_kind());
     std::thread other([&] { pair.of(1).forget(pair.communicator); });
     pair.open_sender();
-    // As messages do: room first, then failure.
+    // Messages look in this order: room first, then failure.
     const bool settled = eventually(
         pair, [&] { return pair.sender->has_room() || pair.sender->failure() != nullptr; });
     in_vain += !settled || !pair.sender->has_room();
@@ -632,7 +632,7 @@ TEST_CASE("shm: links leave nothing behind, wherever they end", "[transport][str
   pair.receiver.reset();
   const auto before = held_now();
   const int rounds = by_effort(5, 30, 300);
-  std::uint16_t lane = 1;  // no two links have the same
+  std::uint16_t lane = 1;  // unique per link
   for (int round = 0; round < rounds; round++) {
     pair.open(lane++);
     CHECK(carries(pair, 3));
@@ -650,7 +650,7 @@ TEST_CASE("shm: links leave nothing behind, wherever they end", "[transport][str
         pair, [&] { return !pair.receiver->front() && pair.receiver->failure() != nullptr; }));
     pair.receiver.reset();
   }
-  std::this_thread::sleep_for(50ms);  // for what is on its way
+  std::this_thread::sleep_for(50ms);  // time for messages in flight
   pair.of(1).forget(pair.communicator);
   CHECK(holds_again(before));
 }
@@ -668,12 +668,12 @@ TEST_CASE("shm: another user's process is turned away", "[transport]") {
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
   const auto try_as = [&](uid_t user, int milliseconds) {
     const pid_t child = fork();
-    if (child == 0) {  // with one thread of many: nothing but system calls
+    if (child == 0) {  // only one thread of many exists, so only system calls are safe
       if (setresuid(user, user, user) != 0) _exit(3);
       const int stranger = socket(AF_UNIX, SOCK_STREAM, 0);
       if (connect(stranger, reinterpret_cast<const sockaddr*>(&address), size) != 0) _exit(2);
-      // Nothing is said: one of this user's may take its time (shm::kPatience), another is put out
-      // at once.
+      // Neither says anything: a process of this user may take its time (shm::kPatience), another
+      // is rejected at once.
       pollfd wait{stranger, POLLIN, 0};
       char byte;
       _exit(poll(&wait, 1, milliseconds) == 1 && read(stranger, &byte, 1) <= 0 ? 1 : 0);
@@ -751,19 +751,19 @@ TEST_CASE("shm: a slice for several is written once, and stays until all have re
     }
   };
   REQUIRE(eventually(pair, [&] {
-    // Each look gives the processor away, and there may be many that want it.
+    // Each look yields the processor, and many threads may want it.
     for (int steps = 0; steps < 100 && right; steps++) step();
     return !right || std::ranges::all_of(ways, [&](auto& w) { return w.popped == slices; });
   }));
   CHECK(right);
-  // Mostly: there are as many shared slots as a ring has lines.
+  // Most are shared: there are as many shared slots as a ring has lines.
   CHECK(shared_slices > slices / 2);
 }
 
 TEST_CASE("shm: a sender is far ahead where ranks outnumber cores, and of short messages",
           "[transport]") {
   const std::vector<std::byte> data(20'000);
-  // Of how many slices it comes to be ahead of a reader that takes one whenever there is no room.
+  // By how many slices it gets ahead of a reader that takes one whenever there is no room.
   const auto ahead = [&](Pair& pair, std::uint32_t& under_way) {
     const auto fill = [&] {
       for (; pair.sender->has_room(); under_way++) push(*pair.sender, 0, data);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of other processes that is read where it lies, and links that do so.
+// Reading other processes' memory in place, and links that do so.
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,7 +35,7 @@ constexpr std::size_t kLarge = 64 << 10;
 
 std::uint64_t address_of(const void* place) { return reinterpret_cast<std::uintptr_t>(place); }
 
-/// A child that does nothing until it is killed, if it is not at once.
+/// A child that only waits to be killed, or exits at once.
 class Child {
  public:
   Child() : pid_(fork()) {
@@ -58,7 +58,7 @@ class Child {
   bool alive_ = true;
 };
 
-/// Until the sender knows that slices are fetched.
+/// Waits until the sender knows that slices are fetched.
 void settle(Pair& pair) {
   REQUIRE(eventually(pair, [&] { return pair.sender->has_room(); }));
   REQUIRE(eventually(pair, [&] {
@@ -95,13 +95,13 @@ TEST_CASE("single copy: of a process that is another one nothing is read", "[tra
   CHECK(PeerMemory::reach(getpid(), mark).error().kind == ErrorKind::peer_lost);
 }
 
-// Under sanitizers a forked child may not be able to do even nothing.
+// Under sanitizers a forked child may be unable even to wait.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE("single copy: a forked child is another process, and one that has ended is none",
           "[transport]") {
   const auto mark = process_mark();
   Child child;
-  // It has the same at the same place, but for the mark.
+  // Except for the mark it has the same memory at the same place.
   CHECK(PeerMemory::reach(child.pid(), mark).error().kind == ErrorKind::peer_lost);
   child.end();
   CHECK(PeerMemory::reach(child.pid(), mark).error().message.find("No such process") !=
@@ -125,7 +125,7 @@ TEST_CASE("single copy: a longer slice of ordinary memory is copied when it is l
     if (offers) pair.receiver->offer(place.data(), place.size());
     const auto* view = await_front(pair);
     CHECK((view->data == place.data()) == offers);
-    // Looked at again it is the same, whatever becomes of the sender's.
+    // A second look gives the same, whatever the sender does to its memory.
     std::ranges::fill(data, std::byte{0});
     CHECK(pair.receiver->front() == view);
     CHECK(equals(*view, original));
@@ -134,7 +134,7 @@ TEST_CASE("single copy: a longer slice of ordinary memory is copied when it is l
     CHECK(pair.receiver->pop());
     CHECK(pair.sender->drained());
   }
-  // What was offered for one is not the next one's.
+  // A place offered for one slice is not used for the next.
   data = original;
   std::ranges::fill(place, std::byte{0});
   pair.receiver->offer(place.data(), place.size());
@@ -158,7 +158,7 @@ TEST_CASE("single copy: slices that lie one behind the other are read at once, a
   const auto slice = [](auto& memory, std::size_t i) {
     return std::span(memory).subspan(i * kLarge, kLarge);
   };
-  // Of one call four, which are one stretch of memory, and one of the next call.
+  // Four slices of one call, in one stretch of memory, and one of the next call.
   for (std::size_t i = 0; i < 5; i++) lend(pair, i < 4 ? 1 : 2, slice(data, i).data(), kLarge);
   std::size_t read = 0, popped = 0;
   const auto take = [&](std::size_t beyond, std::size_t reads) {
@@ -179,12 +179,12 @@ TEST_CASE("single copy: slices that lie one behind the other are read at once, a
   };
   take(2 * kLarge - 1, 2);
   take(3 * kLarge, 0);
-  // As far as they are of one call.
+  // Slices are read together only if they belong to one call.
   take(2 * kLarge, 2);
   take(kLarge, 0);
   take(0, 1);
   CHECK(pair.sender->drained());
-  // What lies elsewhere, or is offered a place elsewhere, is read by itself.
+  // A slice elsewhere, or with a place elsewhere, is read by itself.
   data = original;
   for (const std::size_t i : {0, 1, 3}) lend(pair, 3, slice(data, i).data(), kLarge);
   for (const std::size_t i : {0, 1, 3}) {
@@ -273,7 +273,7 @@ TEST_CASE("single copy: what was taken back before it was read is refused", "[tr
   pair.sender->revoke();
   std::ranges::fill(data, std::byte{0});
   const auto* view = await_front(pair);
-  // What had been read by then is as it was.
+  // The data read before that is intact.
   REQUIRE(pair.receiver->begin_read() == looks);
   if (!looks) return;
   CHECK(equals(*view, original));
@@ -303,13 +303,13 @@ TEST_CASE("single copy: nobody uses what was overwritten while it was read",
       const auto begin = now() + round % 100 * 200ns;
       while (now() < begin) {
       }
-      // Not revoke(), which would wait until the reader has ended.
+      // revoke() would wait until the reader has ended.
       pair.sender->begin_revoke();
-      // What is read last.
+      // The part that is read last.
       std::ranges::fill(std::span(data).last(kLarge), std::byte{0});
     });
     looks = true;
-    // Not eventually(), which moves the sender's end as well.
+    // eventually() would also drive the sender's end.
     const ReceiveLink::View* view = nullptr;
     while ((view = pair.receiver->front()) == nullptr) REQUIRE(now() < patience + 10s);
     const bool is_whole = equals(*view, original);
@@ -335,7 +335,7 @@ TEST_CASE("single copy: what cannot be read where it lies is copied by its sende
   pair.open();
   settle(pair);
   std::vector<std::byte> place(kLong);
-  // All of them before any is looked at, those that can be read among them.
+  // All are sent before any is looked at, including readable ones.
   const std::array<std::pair<const std::byte*, std::size_t>, 4> slices{
       {{hidden, kLarge}, {open.data(), kLarge}, {hidden, kLong}, {hidden + 100, kLarge}}};
   for (std::uint64_t i = 0; i < slices.size(); i++)
@@ -349,7 +349,7 @@ TEST_CASE("single copy: what cannot be read where it lies is copied by its sende
     CHECK(pair.receiver->pop());
   }
   CHECK(pair.sender->drained());
-  // From then on all goes through slots, but for what is too long for them.
+  // From then on slices go through slots, except those that are too long.
   CHECK_FALSE(pair.sender->copies_once());
   lend(pair, 4, open.data(), kLarge);
   CHECK(pair.sender->drained());

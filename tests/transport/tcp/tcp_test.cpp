@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a TCP link writes, and what it makes of a stream in which bits have been flipped.
+// The bytes that a TCP link writes, and how it reads a stream with flipped bits.
 #include <sys/socket.h>
 
 #include <catch2/catch.hpp>
@@ -29,7 +29,7 @@ std::pair<int, int> sockets() {
   return {ends[0], ends[1]};
 }
 
-/// Slices of these sizes, pushed and lent in turn, as they stand on the wire.
+/// The wire format of slices of these sizes, pushed and lent in turn.
 std::vector<std::byte> stream_of(const std::vector<std::size_t>& sizes, bool checked) {
   const auto [ours, theirs] = sockets();
   const FileDescriptor wire(theirs);
@@ -55,8 +55,8 @@ std::vector<std::byte> stream_of(const std::vector<std::size_t>& sizes, bool che
   return stream;
 }
 
-/// What comes of a stream that arrives in pieces: how many slices came whole, each as it was sent,
-/// and then the failure.
+/// The result of a stream that arrives in pieces: how many slices arrived intact, and then the
+/// failure.
 struct Outcome {
   std::size_t slices = 0;
   std::optional<Failure> failure;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two ranks that send to each other over RDMA: one queue pair for both directions of a lane, on the
-// device in memory that tests/rdma has.
+// Two ranks that send to each other over RDMA with one queue pair for both directions of a lane, on
+// the in-memory device of tests/rdma.
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <random>
@@ -17,7 +17,7 @@ using rdma::Call;
 
 namespace {
 
-/// Links of one lane from either rank to the other; what they leave at the device is looked at.
+/// Links of one lane in both directions; checks the objects that they leave at the device.
 class Both {
  public:
   Both() : Both(Pair::Setting()) {}
@@ -30,7 +30,7 @@ class Both {
     senders[from] = pair->of(from).open_send(id, pair->waiters[from]).value();
     receivers[from] = pair->of(1 - from).open_receive(id, pair->waiters[1 - from]).value();
   }
-  /// `registered`: how many memories are, beside the links' own.
+  /// `registered`: how many memories are registered besides the links' own.
   void close(std::size_t registered = 0) {
     rdma::reset();
     senders = {};
@@ -56,12 +56,12 @@ class Both {
   }
 
   std::optional<Pair> pair;
-  // By the rank that sends.
+  // Indexed by the rank that sends.
   std::array<std::unique_ptr<SendLink>, 2> senders;
   std::array<std::unique_ptr<ReceiveLink>, 2> receivers;
 };
 
-/// Memory that is registered as long as it lives.
+/// Memory registered while this lives.
 struct Registered {
   explicit Registered(std::size_t bytes) : data(bytes) {
     number =
@@ -104,7 +104,7 @@ TEST_CASE("rdma: slices go both ways in any order, each direction with its own w
   if (random() % 2 == 0) rdma::mix_completions(seed);
   std::array<std::uint64_t, 2> sent{}, taken{};
   const auto data = [](std::uint64_t number) { return pattern(number, number * 37 % 20'000); };
-  // More than counts can tell apart.
+  // More slices than counts can distinguish.
   while (taken[0] < 2000 || taken[1] < 2000) {
     const auto from = random() % 2;
     if (random() % 2 == 0) {
@@ -147,7 +147,7 @@ TEST_CASE("rdma: an end that is gone is told to its peer; the other direction go
   if (is_sender) {
     push(*both.senders[0], 1, last);
     both.senders[0].reset();
-    // What was sent before is delivered.
+    // Slices sent before are delivered.
     const ReceiveLink::View* view = nullptr;
     REQUIRE(eventually(*both.pair, [&] { return (view = both.receivers[0]->front()) != nullptr; }));
     CHECK(equals(*view, last));
@@ -204,7 +204,7 @@ TEST_CASE("rdma: a slice that was promised room may go nowhere, whatever another
 TEST_CASE("rdma: nothing is told to a sender that has left", "[transport][verbs]") {
   Both both;
   both.open(0);
-  // As many as are told of when nothing else is to be done.
+  // One credit message covers this many when there is no other traffic.
   for (std::uint64_t i = 0; i < verbs::QueuePair::kCreditBatch; i++) both.exchange(0, i);
   both.senders[0].reset();
   const auto before = rdma::times_called(Call::post_send);
@@ -212,7 +212,7 @@ TEST_CASE("rdma: nothing is told to a sender that has left", "[transport][verbs]
     CHECK(both.receivers[0]->front() == nullptr);
     return both.receivers[0]->failure() != nullptr;
   }));
-  // It would be repeated in vain until the whole rank seemed lost.
+  // Retries would fail until the whole rank seemed lost.
   CHECK(rdma::times_called(Call::post_send) == before);
   CHECK_THAT(both.receivers[0]->failure()->message, Catch::Contains("rank 0 has left"));
   both.close();
@@ -223,7 +223,7 @@ TEST_CASE("rdma: what nobody takes is told to its sender; the other direction go
   Both both;
   both.open(0);
   both.exchange(0, 0);
-  // Rank 1's link to rank 0 comes, and rank 0 has given it up before it is looked at.
+  // Rank 1's link to rank 0 arrives after rank 0 has given it up, before anybody looks at it.
   const LinkId id{both.pair->communicator, 1, 0, 0};
   both.senders[1] = both.pair->of(1).open_send(id, both.pair->waiters[1]).value();
   REQUIRE(eventually(*both.pair, [&] { return both.senders[1]->has_room(); }));
@@ -254,7 +254,7 @@ TEST_CASE("rdma: once either direction's memory was taken back no peer writes th
     both.senders[1]->lend(header(1, kBytes), place.data.data());
   else
     both.receivers[0]->offer(place.data.data(), kBytes);
-  // The end at which rank 1 has that memory; what it uses for the other direction goes with it.
+  // The end at which rank 1 has that memory; its registrations for the other direction go with it.
   both.senders[1]->revoke();
   both.receivers[0]->revoke();
   CHECK(rdma::objects().pairs == pairs - 1);
@@ -279,7 +279,7 @@ TEST_CASE("rdma: what was announced and is not lent is let go with the call that
   CHECK(rdma::objects() == announced);
   both.senders[0]->revoke();
   CHECK(rdma::objects() == kShared);
-  // Nobody reads it, so that the queue pair may stay.
+  // Nobody reads it, so the queue pair may stay.
   CHECK(both.senders[0]->failure() == nullptr);
   both.close();
 }
@@ -293,7 +293,7 @@ TEST_CASE("rdma: where confirmations are late credits and offers wait, and none 
   Both both;
   both.open(0);
   both.exchange(0, 0);
-  rdma::confirm_late(1);  // what rank 1 says of slices that have come
+  rdma::confirm_late(1);  // rank 1's credits are late
   std::uint64_t number = 1;
   const auto is_stuck = [&] {
     for (int looks = 0; looks < 1000; looks++)
@@ -309,7 +309,7 @@ TEST_CASE("rdma: where confirmations are late credits and offers wait, and none 
   REQUIRE(both.receivers[0]->failure() == nullptr);
   rdma::confirm_all();
   for (const auto end = number + 50; number < end; number++) {
-    CHECK(both.receivers[0]->front() == nullptr);  // who looks tells what was not told
+    CHECK(both.receivers[0]->front() == nullptr);  // looking sends credits that are due
     both.exchange(0, number, kBytes);
   }
   both.close(is_offered ? 1 : 0);
@@ -354,7 +354,7 @@ TEST_CASE("rdma: so many links as there is slot memory for use RDMA, the rest TC
       earlier.emplace_back(std::move(both.senders[from]), std::move(both.receivers[from]));
     both.open(from, link / 2);
     for (std::uint64_t i = 0; i < 20; i++) both.exchange(from, i);
-    // At either end.
+    // Both ends count.
     const std::size_t taken = std::min<std::size_t>(link + 1U, most);
     CHECK(rdma::objects().registrations == 2 * taken);
     CHECK(rdma::objects().pairs == 2 * ((taken + 1) / 2));
@@ -392,13 +392,12 @@ TEST_CASE("rdma: with checksums a bit that flips in a head is found, whatever wa
   Registered place(kBytes);
   Pair::Setting setting;
   setting.checksum = true;
-  // All of what is not the slice's own header, and some of that.
+  // All bits outside the slice's own header, and some of those inside.
   for (std::size_t bit = 0; bit < 8 * sizeof(verbs::SlotHead); bit += bit < 64 ? 1 : 13) {
     CAPTURE(bit);
     Both both(setting);
     both.open(0);
-    // Of the four that were made from the second slice on the sender knows, of the last it does
-    // not.
+    // The sender knows of the first four offers made after the second slice, but not of the last.
     for (std::uint64_t i = 0; i < 5; i++) {
       both.receivers[0]->offer(place.data.data(), kBytes);
       both.senders[0]->progress();
@@ -421,7 +420,7 @@ TEST_CASE("rdma: what one link finds for another that was looked at before ends 
   Both both;
   for (const std::size_t from : {0, 1}) both.open(from);
   for (const std::size_t from : {0, 1}) both.exchange(from, 0);
-  // Another queue pair of that rank's.
+  // Another queue pair of that rank.
   both.pair->open(5);
   push(*both.pair->sender, 0, pattern(0, 10));
   REQUIRE(eventually(*both.pair, [&] { return both.pair->receiver->front() != nullptr; }));
@@ -433,7 +432,7 @@ TEST_CASE("rdma: what one link finds for another that was looked at before ends 
     else
       CHECK(both.pair->receiver->front() == nullptr);
   };
-  for (int i = 0; i < 5; i++) waiter.sleep(std::chrono::nanoseconds(0));  // old news
+  for (int i = 0; i < 5; i++) waiter.sleep(std::chrono::nanoseconds(0));  // old events
   waiter.prepare();
   CHECK(both.receivers[0]->front() == nullptr);
   look_elsewhere();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is said of RDMA devices, and where there are none, on the device in memory of tests/rdma.
+// Descriptions of RDMA devices and of their absence, on the in-memory device of tests/rdma.
 #include "transport/verbs/device/device.hpp"
 
 #include <sys/wait.h>
@@ -19,7 +19,7 @@ namespace rdma = ccoll::testing::rdma;
 
 namespace {
 
-/// What `cc-bench info` says, where these variables were set; faults end with it.
+/// The output of `cc-bench info` with these variables set; resets faults.
 std::string description(Settings settings = {}) {
   const auto library = Library::find();
   Result<const Devices*> devices = nullptr;
@@ -55,7 +55,7 @@ TEST_CASE("verbs: a library that lacks what is needed is named, with what to do"
     CAPTURE(name);
     rdma::lack(name);
     const auto text = description();
-    // What became of older libraries' addresses their kernel has to say, which here knows of none.
+    // Older libraries ask the kernel about addresses, and here it knows none.
     if (name == "_ibv_query_gid_ex")
       CHECK_THAT(text, Catch::Contains("no RoCE v2 address"));
     else if (name == "ibv_resize_cq" || name == "ibv_reg_dmabuf_mr")  // not used, or not needed

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that no CPU can touch, as a GPU's, lent and announced where it lies: over the device in
-// memory that tests/rdma has, which knows it by its descriptor alone.
+// Memory that no CPU can touch, like a GPU's, lent and announced in place, over the in-memory
+// device of tests/rdma, which accesses it only by descriptor.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ using namespace ccoll::testing;
 
 namespace {
 
-/// A fault is what touches it at its address; the test has it elsewhere.
+/// Touching its address faults; the test accesses it through another mapping.
 class DeviceMemory {
  public:
   DeviceMemory(std::size_t within, std::size_t bytes)
@@ -43,7 +43,7 @@ class DeviceMemory {
   std::byte* data() const { return place_ + within_; }
   std::byte* seen() const { return view_ + within_; }
   ExportedMemory exported() const { return {data(), bytes_, file_.number(), within_}; }
-  /// Besides what it is for.
+  /// Whether the bytes around the used part are unchanged.
   bool is_untouched_around() const {
     const auto is_as_before = [](std::byte each) { return each == std::byte{0x5a}; };
     return std::all_of(view_, seen(), is_as_before) &&
@@ -63,7 +63,7 @@ class DeviceMemory {
   std::byte* view_ = nullptr;
 };
 
-/// Two ranks with a link over which a slice has gone.
+/// Two ranks with a link that has carried a slice.
 struct Linked {
   explicit Linked(const char* transport = "verbs", const Pair::Setting& setting = {})
       : pair(*find_transport(transport), setting) {
@@ -72,7 +72,7 @@ struct Linked {
     push(*pair.sender, 0, pattern(0, first.size()));
     take(first.size());
   }
-  /// The front slice; where its payload was.
+  /// Takes the front slice; returns the place of its payload.
   const std::byte* take(std::size_t bytes) {
     const ReceiveLink::View* view = nullptr;
     REQUIRE(eventually(pair, [&] { return (view = pair.receiver->front()) != nullptr; }));
@@ -104,7 +104,7 @@ TEST_CASE("rdma: what is direct at either end or both goes from and to its place
   const auto before = rdma::objects();
   for (int round = 0; round < 60; round++) {
     const bool sends_direct = random() % 3 != 0, receives_direct = random() % 3 != 0;
-    // Rests whose last slices are hardly worth it, too.
+    // Includes messages whose last slice is tiny.
     const std::size_t bytes = 1 + random() % (random() % 2 == 0 ? 9000 : 700'000);
     CAPTURE(round, sends_direct, receives_direct, bytes);
     const DeviceMemory from(random() % 4096, bytes), to(random() % 4096, bytes);
@@ -117,7 +117,7 @@ TEST_CASE("rdma: what is direct at either end or both goes from and to its place
       receiver->announce_direct(place, bytes, receiver->make_direct(to.exported()).value());
     else
       receiver->announce(place, bytes);
-    // Until it has seen that; no offer is made of little ordinary memory.
+    // Waits until it has seen that; small ordinary memory is not offered.
     for (int i = 0; i < 20; i++) sender->progress();
     if (sends_direct)
       sender->announce_direct(source, bytes, sender->make_direct(from.exported()).value());

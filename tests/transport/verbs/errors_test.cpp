@@ -24,10 +24,10 @@ TEST_CASE("verbs: whatever a completion says becomes an error that names both en
     for (const char* part : {"mlx5_0 port 1", "rank 3", "10.0.0.7", "0x8a"})
       CHECK_THAT(failure.message, Catch::Contains(part));
     CHECK_THAT(failure.message, Catch::Contains(fmt::format("status {},", status)));
-    // Only what is beyond the last has no meaning.
+    // Only values beyond the last are unknown.
     CHECK((failure.message.find("unknown") != std::string::npos) == (status > kLast));
     messages.insert(failure.message);
-    // Who is at fault is told where it is not this end.
+    // The culprit is named if it is not this end.
     CHECK(failure.culprit.has_value() == (failure.kind != ErrorKind::internal));
     if (failure.culprit) CHECK(*failure.culprit == 3);
   }

@@ -28,7 +28,7 @@ TEST_CASE("verbs: every event of a device is an error, a remark or of no concern
     const auto failure = failure_of(event, kPath);
     const auto remark = remark_of(event, "mlx5_0");
     CHECK(failure.has_value() == ends.contains(number));
-    // The device's end is no single link's.
+    // A fatal device error concerns no single link.
     const bool tells =
         !quiet.contains(number) && (!failure.has_value() || event == IBV_EVENT_DEVICE_FATAL);
     CHECK(remark.has_value() == tells);
@@ -39,7 +39,7 @@ TEST_CASE("verbs: every event of a device is an error, a remark or of no concern
     CHECK_THAT(failure->message, Catch::Contains(fmt::format("event {})", number)));
     CHECK(failure->culprit.has_value() == (failure->kind != ErrorKind::internal));
     texts.insert(failure->message);
-    // Somebody must hear of it.
+    // Some link or port must hear of it.
     CHECK(concern_of(event) != Concern::none);
     CHECK(concern_of(event) != Concern::port);
   }

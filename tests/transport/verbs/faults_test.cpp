@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links over RDMA where devices, libraries and packets misbehave, on the device in memory that
-// tests/rdma has.
+// Links over RDMA when devices, libraries and packets misbehave, on the in-memory device of
+// tests/rdma.
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <random>
@@ -24,11 +24,11 @@ constexpr int kLast = IBV_WC_TM_RNDV_INCOMPLETE;
 
 TransportKind verbs() { return *find_transport("verbs"); }
 
-/// Two ranks that use RDMA or nothing. Whatever faults a test has asked for end with it, and it
-/// leaves nothing at the device.
+/// Two ranks that use RDMA or nothing. Resets the test's faults at the end, and checks that nothing
+/// is left at the device.
 class Faulty {
  public:
-  /// `next`: what is used where RDMA does not work; null: nothing.
+  /// `next`: the fallback if RDMA does not work; null: none.
   explicit Faulty(const TransportKind* next = nullptr, bool checksum = false) {
     Pair::Setting setting;
     setting.checksum = checksum;
@@ -48,11 +48,11 @@ class Faulty {
     rdma::reset();
     pair->sender.reset();
     pair->receiver.reset();
-    // What has not become a link goes on the service thread.
+    // Incomplete links are cleaned up on the service thread.
     CHECK(eventually(*pair, [] { return rdma::objects() == rdma::Objects{}; }));
     CHECK(rdma::times_not_ready() == 0);
   }
-  /// Once both ends have a slice behind them, nothing of making the link is left to fail.
+  /// Once both ends have handled a slice, no step of making the link can fail any more.
   void settle() {
     pair->open();
     exchange(0);
@@ -72,7 +72,7 @@ class Faulty {
     return view != nullptr && view->header.sequence == number && equals(*view, data) &&
            pair->receiver->begin_read() && pair->receiver->pop();
   }
-  /// Slices go until that end has failed.
+  /// Sends slices until that end has failed.
   template <typename Link>
   Failure failure_of(const Link& link) {
     std::uint64_t sequence = 1000;
@@ -100,7 +100,7 @@ TEST_CASE("rdma: whatever a completion says is the cause of the link's failure",
     Faulty faulty;
     faulty.settle();
     rdma::complete_with(static_cast<ibv_wc_status>(status), of);
-    // Of sends, too, the receiver's come first: its credits. Of slices only every eighth is told.
+    // For sends, too, the receiver's come first (credits): only every eighth slice has one.
     auto& pair = *faulty.pair;
     const auto failure = faulty.failure_of(*pair.receiver);
     const verbs::Path path{0, "127.0.0.1", "fake0 port 1"};
@@ -108,7 +108,7 @@ TEST_CASE("rdma: whatever a completion says is the cause of the link's failure",
     CHECK(failure.message == expected.message);
     CHECK(failure.kind == expected.kind);
     CHECK(failure.culprit == expected.culprit);
-    // Whoever sends to an end that has failed gets no answer.
+    // A sender to a failed end gets no answer.
     const auto other = faulty.failure_of(*pair.sender);
     CHECK(other.kind == ErrorKind::peer_lost);
     CHECK(other.culprit == 1U);
@@ -118,7 +118,7 @@ TEST_CASE("rdma: whatever a completion says is the cause of the link's failure",
 
 namespace {
 
-/// What is called until a link stands, in this order at its two ends, and fails.
+/// The calls that make a link, in order at both ends, each of which may fail.
 struct SetUp {
   Call call;
   std::uint64_t number;
@@ -126,7 +126,7 @@ struct SetUp {
   const char* said;
   std::uint64_t times = 1;
 };
-/// A queue pair is asked for with less and less inline.
+/// A queue pair is requested with ever less inline data.
 constexpr std::uint64_t kTries = 10;
 constexpr SetUp kSetUps[] = {
     {Call::reg_mr, 1, ENOMEM, "registering memory"},
@@ -248,7 +248,7 @@ TEST_CASE("rdma: a message that is told twice, or never, is found", "[transport]
     rdma::lose_completion(Of::receives);
   const auto failure = faulty.failure_of(*faulty.pair->receiver);
   CHECK_THAT(failure.message, Catch::Contains("rank 0 at 127.0.0.1"));
-  // What comes twice may find no room for its receive before it is looked at.
+  // A repeated completion may find no room for its receive before anybody looks at it.
   if (!is_twice) CHECK(failure.kind == ErrorKind::corrupt);
   faulty.end();
 }
@@ -282,7 +282,7 @@ TEST_CASE("rdma: a device that neither delivers nor gives up has lost the peer, 
   faulty.settle();
   auto& pair = *faulty.pair;
   for (std::uint64_t i = 1; i < 3; i++) faulty.exchange(i);
-  // Slices are what it does not deliver, or the credit for four.
+  // It fails to deliver slices, or the credit for four.
   const auto data = pattern(1, 100);
   if (!is_sender) push(*pair.sender, 3, data);
   rdma::plug(false);
@@ -321,7 +321,7 @@ TEST_CASE("rdma: of a device that confirms what it is asked for nothing is thoug
     pair.receiver->front();
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  // Three slices went untold of, too few for a credit, so one write asked for them.
+  // Three slices had no completion requested, too few for a credit, so one write asked for them.
   CHECK(rdma::times_sent(1) == sent + 1);
   CHECK(pair.sender->failure() == nullptr);
   for (std::uint64_t i = 3; i < 20; i++) faulty.exchange(i);
@@ -345,7 +345,7 @@ TEST_CASE("rdma: a port that went down is named, though its event has not come",
 
 TEST_CASE("rdma: events of a queue pair, its queue or the device end links as they say, or do not",
           "[transport][verbs]") {
-  // Of the sender's end or of the receiver's, which polls in vain or sleeps.
+  // The sender's end, or the receiver's, which polls in vain or sleeps.
   const std::size_t end = GENERATE(0, 1);
   for (int number = 0; number <= IBV_EVENT_WQ_FATAL; number++) {
     const auto event = static_cast<ibv_event_type>(number);
@@ -428,7 +428,7 @@ TEST_CASE("rdma: with checksums a bit that flips is an error that names the slic
   for (int draw = 0; draw < by_effort(30, 100, 1000); draw++) {
     const auto slices = 1 + random() % 10;
     const auto bytes = random() % (random() % 2 == 0 ? 300 : 100'000);
-    // Headers are a small part of what travels: half of the flips go there.
+    // Headers are a small part of the traffic: half of the flips go there.
     const auto bit = random() % (8 * (sizeof(verbs::SlotHead) + (random() % 2 == 0 ? bytes : 0)));
     CAPTURE(seed, draw, slices, bytes, bit);
     Faulty faulty(nullptr, true);

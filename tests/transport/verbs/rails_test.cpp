@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Links over RDMA between ranks that have several ports, on the device in memory that tests/rdma
-// has.
+// Links over RDMA between ranks with several ports, on the in-memory device of tests/rdma.
 #include <catch2/catch.hpp>
 
 #include "rdma/device.hpp"
@@ -14,10 +13,10 @@ namespace {
 
 constexpr std::size_t kPorts = 3;
 
-/// Before any test opens the device.
+/// Runs before any test opens the device.
 const bool kHasThem = (rdma::set_ports(kPorts), true);
 
-/// Links of several lanes from either rank to the other.
+/// Links of several lanes in both directions.
 class Lanes {
  public:
   explicit Lanes(const Pair::Setting& setting = {}) {
@@ -37,7 +36,7 @@ class Lanes {
     REQUIRE(equals(*view, data));
     REQUIRE(receiver->pop());
   }
-  /// The ports by which slices of that lane go.
+  /// The ports that slices of that lane use.
   std::vector<std::size_t> ports_of(std::uint16_t lane, std::uint32_t from = 0) {
     std::array<std::uint64_t, 1 + kPorts> before{};
     for (std::size_t port = 1; port <= kPorts; port++) before[port] = rdma::times_sent(port);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank of a job over RDMA of which the last one dies where CCOLL_TEST_RDMA says (tests/rdma). The
-// others must get an error that names it, in time, shrink() and go on; what it does after all calls
-// is over for them and no error.
+// A rank of a job over RDMA; the last rank dies where CCOLL_TEST_RDMA says (tests/rdma). The others
+// must get an error that names it, in time, shrink() and continue. If it dies after all calls, that
+// is no error.
 //   verbs_rank CALLS     prints "ok", or what is wrong
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ namespace {
 using namespace ccoll;
 using testing::expect;
 
-/// Of registered memory, which slices are read from and written to where they belong.
+/// Uses registered memory, which slices are read from and written to in place.
 void tell_all(Communicator& world, int number) {
   static const Memory memory = allocate(50'000 * sizeof(std::int32_t));
   const auto data = memory.as<std::int32_t>();
@@ -34,7 +34,7 @@ void tell_all(Communicator& world, int number) {
   expect(std::ranges::all_of(data, [&](auto each) { return each == number; }), "a wrong broadcast");
 }
 
-/// Of one line, of many slices, and a broadcast in turn.
+/// In turn: a call of one line, one of many slices, and a broadcast.
 void call(Communicator& world, int number) {
   if (number % 3 == 2) return tell_all(world, number);
   const std::size_t count = number % 3 == 0 ? 2 : 100'000;
@@ -61,7 +61,7 @@ void run(int calls) {
     for (int i = 0; i < calls; i++) call(world, i);
     world.close();
   });
-  // Promised are 2 s; the rest is for an emulated machine.
+  // 2 s are promised; the rest is for an emulated machine.
   const auto took = std::chrono::steady_clock::now() - begin;
   expect(took < 30s, "it took too long");
   if (error != "no error") go_on_without(victim, world, error);

@@ -12,14 +12,14 @@ using Advice = Watchdog::Advice;
 
 namespace {
 
-/// A device that confirms in order, and tells only of what it was asked to tell of; sleeps of at
-/// most a second between two looks.
+/// A device that confirms in order and reports only what it was asked to; at most one second passes
+/// between two looks.
 struct Device {
   Watchdog watchdog;
   Watchdog::Clock::time_point now{1000s};
   std::uint64_t posted = 0;
   std::uint64_t confirmed = 0;
-  std::set<std::uint64_t> told{0};  ///< those that are told of, once confirmed
+  std::set<std::uint64_t> told{0};  ///< those whose confirmation is reported
   Watchdog::Clock::duration patience = 7s;
 
   std::uint64_t completed() const { return *std::prev(told.upper_bound(confirmed)); }

@@ -7,7 +7,7 @@
 int main(int argc, char** argv) {
   Catch::Session session;
   if (const int status = session.applyCommandLine(argc, argv); status != 0) return status;
-  // The long matrices are hidden tests: `tools/test --full` runs them too.
+  // The long matrices are hidden tests, which `tools/test --full` also runs.
   auto& config = session.configData();
   if (ccoll::testing::full() && config.testsOrTags.empty()) config.testsOrTags = {"~[.],[.slow]"};
   return session.run();

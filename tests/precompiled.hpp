@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// As src/precompiled.hpp, for tests.
+/// The counterpart of src/precompiled.hpp for tests.
 
 #include "../src/precompiled.hpp"
 

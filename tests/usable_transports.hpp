@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The transports that tests go through: those of the table that work on this machine.
+/// The transports to test: those of the table that work on this machine.
 
 #include <cstdlib>
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace ccoll::testing {
 
-/// Or the one that CCOLL_TEST_TRANSPORT names.
+/// If CCOLL_TEST_TRANSPORT names one, only that.
 inline std::vector<TransportKind> usable_transports() {
   const char* const named = std::getenv("CCOLL_TEST_TRANSPORT");
   std::vector<TransportKind> usable;

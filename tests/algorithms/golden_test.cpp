@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The text form of each algorithm, to be read in review: UPDATE_GOLDEN=1 writes what differs.
+/// The text form of each algorithm, for review: UPDATE_GOLDEN=1 writes what differs.
 
 #include <catch2/catch.hpp>
 #include <cstdlib>

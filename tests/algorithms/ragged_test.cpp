@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Blocks of different sizes: every algorithm that says it serves them, over random ones.
+/// Blocks of different sizes: runs every algorithm that supports them on random ones.
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -12,7 +12,7 @@
 namespace ccoll {
 namespace {
 
-/// A whole problem with random sizes: mostly zeros, mostly alike, or a few that are very large.
+/// A whole problem with random sizes: mostly zeros, mostly equal, or a few very large ones.
 Problem random_problem(const CatalogueEntry& entry, Rank size, std::mt19937& random) {
   Problem problem;
   problem.kind = entry.kind;

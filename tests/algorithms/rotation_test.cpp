@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Which algorithms do the same on all ranks: what the catalogue says of it, and nothing else, is
-/// true.
+/// Which algorithms do the same on all ranks: the catalogue's answer must be exactly right.
 
 #include <catch2/catch.hpp>
 
@@ -16,7 +15,7 @@ std::uint32_t blocks_of(const std::vector<Operand>& operands) {
   return blocks;
 }
 
-/// Peers as distances; of operands only how many blocks they have.
+/// Describes peers as distances, and operands only by their number of blocks.
 std::string seen_from(const Program& program) {
   const auto distance = [&](Rank peer) {
     return (std::uint64_t{peer} + program.size - program.rank) % program.size;
@@ -39,7 +38,7 @@ std::string seen_from(const Program& program) {
   return text;
 }
 
-/// Whether rank r + d does what rank r does, d a multiple of `beside`.
+/// Whether rank r + d does what rank r does, for d a multiple of `beside`.
 bool rotates(const Problem& problem, Algorithm algorithm, Rank beside) {
   std::vector<std::string> first;
   for (Rank rank = 0; rank < problem.size; ++rank) {

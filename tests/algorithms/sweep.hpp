@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What the sweeps share: which roots and cases, and one entry's verdict at one n.
+/// Shared by the sweeps: the roots and cases, and one entry's verdict at one n.
 
 #include <fmt/format.h>
 
@@ -45,7 +45,7 @@ inline std::string describe(const Problem& problem, const Choice& choice) {
                      choice.lanes, choice.slice_elems);
 }
 
-/// Empty when the schedule verifies and measures what the theory says; else what is wrong.
+/// Empty if the schedule verifies and its measures match the theory; else the error.
 inline std::string judge(const CatalogueEntry& entry, const Problem& problem,
                          const Choice& choice) {
   const Report report = verify(problem, choice, [&](Rank rank) {
@@ -55,7 +55,7 @@ inline std::string judge(const CatalogueEntry& entry, const Problem& problem,
   const Theory theory = entry.theory(problem);
   bool some_empty = false;
   for (const std::uint64_t elems : problem.block_counts) some_empty |= elems == 0;
-  // Ragged blocks of which some are empty: depth and messages are upper bounds; depth also where
+  // For ragged blocks of which some are empty, depth and messages are upper bounds; so is depth if
   // there are fewer elements than blocks.
   const auto fits = [&](std::uint64_t measured, std::uint64_t said) {
     return some_empty ? measured <= said : measured == said;
@@ -77,8 +77,7 @@ inline std::string judge(const CatalogueEntry& entry, const Problem& problem,
       theory.busiest.elems_sent, theory.blocks_per_message, theory.roundings);
 }
 
-/// All cases of one entry at one size, root and layout of hosts; the first thing that is wrong, or
-/// nothing.
+/// All cases of one entry at one size, root and layout of hosts; returns the first error, or "".
 inline std::string judge_all(const CatalogueEntry& entry, Rank size, Rank root,
                              const testing::HostOf& hosts) {
   Problem problem;

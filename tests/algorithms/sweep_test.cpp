@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Every algorithm at every size, through the verifier.
+/// Runs every algorithm at every size through the verifier.
 
 #include <algorithm>
 #include <atomic>
@@ -18,8 +18,7 @@
 namespace ccoll {
 namespace {
 
-/// Judges every algorithm at sizes 1 to `last` in as many threads as there are cores; what is
-/// wrong.
+/// Judges every algorithm at sizes 1 to `last`, with one thread per core; returns the errors.
 std::vector<std::string> sweep(Rank last) {
   std::mutex mutex;
   std::vector<std::string> wrong;  // guarded by mutex
@@ -94,7 +93,7 @@ TEST_CASE("every algorithm is proven at random sizes up to 1,024", "[algorithms]
   sample(129, 1024, testing::by_effort(1, 1, 10));
 }
 
-/// The program of one step less: the first, the last or the middle one of some lane.
+/// The program without one step: the first, the last or the middle one of some lane.
 Program without_step(Program program, std::size_t lane, std::size_t step) {
   auto& steps = program.lanes[lane].steps;
   steps.erase(steps.begin() + static_cast<std::ptrdiff_t>(step));

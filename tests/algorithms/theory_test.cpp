@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The sums that the verifier does not measure, counted off the programs.
+/// The sums that the verifier does not measure, counted from the programs.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -25,7 +25,7 @@ std::uint64_t elems_of(const Problem& problem, const Program& program, const Ste
   return elems;
 }
 
-/// Of what a rank does, all or only what it does with ranks of other hosts.
+/// The load of a rank's steps: all of them, or only those with ranks of other hosts.
 Load load_of(const Problem& problem, const Program& program, bool across) {
   const auto counts = [&](Rank peer) {
     return !across ||
@@ -64,8 +64,8 @@ struct Loads {
   }
 };
 
-/// The most messages between hosts that any chain has of messages that wait for each other: by the
-/// order of a lane's steps, by `after`, or because one is sent after the other has come.
+/// The longest chain of messages between hosts that wait for each other: by the order of a lane's
+/// steps, by `after`, or because one is sent after another has arrived.
 std::uint64_t longest_crossing(const Problem& problem, const std::vector<Program>& programs) {
   struct Progress {
     std::vector<std::uint64_t> depths;  // of the steps that are done

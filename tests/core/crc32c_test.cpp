@@ -20,7 +20,7 @@ std::uint32_t by_division(const Bytes& bytes) {
 }
 
 Bytes random_bytes(std::mt19937& random) {
-  // Also lengths around the stretches that are summed side by side.
+  // Includes lengths around the stretches that are summed in parallel.
   const std::size_t most[] = {1, 9, 200, 3'100, 20'000};
   Bytes bytes(random() % most[random() % 5] + (random() % 3 == 0 ? 3'072 : 0));
   for (auto& byte : bytes) byte = static_cast<std::uint8_t>(random());

@@ -18,7 +18,7 @@ TEST_CASE("deadlines: however long a time is, its end is ahead", "[core][unit]")
   const auto year = now + std::chrono::hours(24 * 365);
   CHECK(deadline_after(kNoLimit, now) == year);
   CHECK(deadline_after(kNoLimit - 1ms, now) == year);
-  // So many, as nanoseconds, are below zero.
+  // This many overflow as nanoseconds.
   CHECK(deadline_after(9'300'000'000'000ms, now) == year);
   CHECK(deadline_after(std::chrono::hours::max(), now) == year);
   CHECK(deadline_after(std::chrono::nanoseconds::max(), now) == year);
@@ -39,7 +39,7 @@ TEST_CASE("deadlines: nothing but constants is added to a clock elsewhere", "[co
       const std::string source{std::istreambuf_iterator<char>(file), {}};
       files++;
       CAPTURE(entry.path().string());
-      // Added by deadline_after, it could not overflow.
+      // deadline_after() adds without overflow.
       CHECK_FALSE(std::regex_search(source, addition));
     }
   }

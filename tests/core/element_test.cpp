@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Conversions of small floats against oracles that share nothing with them, and the rules of
-/// the operations on the values where they matter.
+/// Conversions of small floats against independent oracles, and the rules of the operations at
+/// critical values.
 
 #include "core/element.hpp"
 
@@ -23,7 +23,7 @@ static_assert(data_type_of<unsigned long> == DataType::uint64);
 static_assert(data_type_of<unsigned long long> == DataType::uint64);
 
 /// A format as its standard describes it: the sizes of its fields, its canonical NaN, and whether
-/// the biggest exponent is kept for infinities and NaNs.
+/// the largest exponent is reserved for infinities and NaNs.
 struct Format {
   int exponent_bits;
   int mantissa_bits;
@@ -44,7 +44,7 @@ Format format_of() {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// The value that the fields of a binary format say, by double arithmetic.
+/// The value of a binary format's fields, computed in double.
 double value_of(std::uint32_t bits, const Format& format) {
   const auto fraction = bits & ((1u << format.mantissa_bits) - 1);
   const auto exponents = (1u << format.exponent_bits) - 1;
@@ -58,7 +58,7 @@ double value_of(std::uint32_t bits, const Format& format) {
   return bits >= format.patterns() / 2 ? -magnitude : magnitude;
 }
 
-/// `value` rounded to a format by double arithmetic, whose nearbyint rounds ties to even.
+/// `value` rounded to a format in double arithmetic, whose nearbyint rounds ties to even.
 double rounded(double value, const Format& format) {
   const double overflow = format.ieee ? std::copysign(kInfinity, value) : kNaN;
   if (std::isinf(value)) return overflow;
@@ -73,7 +73,7 @@ double rounded(double value, const Format& format) {
 
 bool same_number(double a, double b) { return a == b && std::signbit(a) == std::signbit(b); }
 
-/// Whether narrowing `value` gives what the oracle does.
+/// Whether narrowing `value` gives the oracle's result.
 template <typename T>
 bool narrows_rightly(float value) {
   const T small = element::narrow<T>(value);
@@ -117,12 +117,12 @@ TEMPLATE_TEST_CASE("float32 rounds to the nearest small float, ties to even", "[
   std::size_t wrong = 0;
   for (int i = 0; i < 500'000; ++i) {
     wrong += !narrows_rightly<TestType>(bits_as<float>(static_cast<std::uint32_t>(random())));
-    // Magnitudes of the smaller ranges, denormals and overflow included.
+    // Magnitudes of the smaller ranges, including denormals and overflow.
     const auto exponent = static_cast<std::uint32_t>(100 + random() % 45);
     const auto bits = static_cast<std::uint32_t>(random() & 0x807fffffu) | exponent << 23;
     wrong += !narrows_rightly<TestType>(bits_as<float>(bits));
   }
-  // Half-way points and the floats beside them.
+  // Half-way points and the floats next to them.
   for (std::uint32_t bits = 0; bits < format_of<TestType>().patterns(); ++bits) {
     using Stored = decltype(TestType::bits);
     const TestType small{static_cast<Stored>(bits)};
@@ -137,7 +137,7 @@ TEMPLATE_TEST_CASE("float32 rounds to the nearest small float, ties to even", "[
 }
 
 TEST_CASE("what is too big for float8 is infinite, or NaN where there is no infinity", "[core]") {
-  // 464 lies half-way between 448, the biggest, and what would come next; the tie goes to 448.
+  // 464 is half-way between 448, the largest, and the next value; the tie goes to 448.
   CHECK(element::narrow<float8_e4m3>(464.0f).bits == 0x7e);
   CHECK(element::narrow<float8_e4m3>(-464.0f).bits == 0xfe);
   CHECK(element::narrow<float8_e4m3>(465.0f).bits == 0x7f);

@@ -19,10 +19,10 @@ TEST_CASE("printable: what is printable UTF-8 is shown as it is, all else escape
   for (const auto* plain : {"", "gradients", "规约 × ü \xf0\x9f\x98\x80", "a \"b\" \\ c"})
     CHECK(shown(plain) == plain);
   CHECK(shown("a\nb\tc\x1b[31m\x7f") == "a\\nb\\tc\\x1b[31m\\x7f");
-  // A command of terminals, in two bytes.
+  // A terminal command in two bytes.
   CHECK(shown("\xc2\x9b"
               "2J") == "\\xc2\\x9b2J");
-  // Half a character, one longer than need be, half of a pair, beyond the last, and a lone byte.
+  // Half a character, an overlong one, half of a pair, one beyond the last, and a lone byte.
   CHECK(shown("\xe8\xa7") == "\\xe8\\xa7");
   CHECK(shown("\xc0\x8a") == "\\xc0\\x8a");
   CHECK(shown("\xed\xa0\x80") == "\\xed\\xa0\\x80");

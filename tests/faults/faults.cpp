@@ -15,7 +15,7 @@
 #include <sstream>
 #include <stdexcept>
 
-/// Lines of the log are no calls to have faults.
+/// Lines of the log must have no faults.
 extern "C" ssize_t __real_write(int descriptor, const void* data, std::size_t bytes);
 
 namespace ccoll::testing::faults {
@@ -35,10 +35,10 @@ struct Armed {
   explicit Armed(const Plan& wanted) : plan(wanted) {}
   const Plan plan;
   std::atomic<std::uint64_t> drawn{0};
-  std::atomic<std::uint64_t> seen{0};  ///< calls that plan.once counts
+  std::atomic<std::uint64_t> seen{0};  ///< how many of plan.once's calls have been made
 };
 
-/// The last that was armed. All stay for good: a thread may still look at one that is over.
+/// The latest armed plan. Plans are never freed: a thread may still read an old one.
 std::atomic<Armed*> latest{nullptr};
 std::atomic<bool> is_armed{false};
 std::atomic<int> log_to{-1};
@@ -94,8 +94,8 @@ std::string text_of(const sockaddr_storage& address) {
   return fmt::format("[{}]:{}", text.data(), ntohs(in.sin6_port));
 }
 
-/// "tcp 127.0.0.1:1>127.0.0.1:2", "unix 4711" (the peer's process), "other". `to`: where one is
-/// being connected that is not there yet.
+/// "tcp 127.0.0.1:1>127.0.0.1:2", "unix 4711" (the peer's process), "other". `to`: the destination
+/// of a connection that is not established yet.
 std::string name_of(int descriptor, const sockaddr_storage* to = nullptr) {
   sockaddr_storage mine{}, other{};
   socklen_t length = sizeof mine;
@@ -172,7 +172,7 @@ std::array<std::uint64_t, kKinds> counts() {
 bool armed() { return is_armed.load(std::memory_order_acquire); }
 
 std::uint64_t draw(std::uint64_t most) {
-  // SplitMix64: each of a row of numbers, mixed.
+  // SplitMix64: mixes each number of a sequence.
   auto& [plan, drawn, seen] = *latest.load(std::memory_order_acquire);
   std::uint64_t mixed = plan.seed * 0x9E3779B97F4A7C15ULL +
                         0xD1B54A32D192ED03ULL * drawn.fetch_add(1, std::memory_order_relaxed);

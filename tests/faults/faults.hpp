@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Faults on purpose, for tests: the system calls that ccoll makes fail, fall short or take long,
-/// by chance from a seed. Linking a test with `faults` (tests/faults/meson.build) puts wrapped.cpp
-/// between the product and the C library, by the linker's --wrap: the product is the same code as
-/// ever and knows nothing of it. Nothing happens before arm(), or without CCOLL_TEST_FAULTS, whose
-/// text is armed when the program starts.
+/// Injects faults: system calls that ccoll makes fail, fall short or take long, at random from a
+/// seed. Linking a test with `faults` (tests/faults/meson.build) puts wrapped.cpp between the
+/// product and the C library, by the linker's --wrap; the product's code is unchanged. Nothing
+/// happens before arm() unless CCOLL_TEST_FAULTS is set: its plan is armed when the program starts.
 ///
-/// A fault is one that a kernel may cause: sockets only are read and written short, interrupted or
-/// not ready, Unix sockets take what they are given whole, and who waits for an edge (EPOLLET) that
-/// a feigned EAGAIN has used up gets another one.
+/// A kernel may cause any of these faults. Only sockets are read and written short, interrupted or
+/// not ready, and Unix sockets take messages whole. If a feigned EAGAIN has used up an edge
+/// (EPOLLET), the waiting thread gets another one.
 
 #include <sys/socket.h>
 
@@ -23,15 +22,15 @@
 namespace ccoll::testing::faults {
 
 enum class Kind : std::uint8_t {
-  short_read,   ///< fewer bytes are taken than have come
+  short_read,   ///< fewer bytes are read than have arrived
   short_write,  ///< fewer bytes are sent than there is room for
   interrupted,  ///< EINTR
   again,        ///< EAGAIN
-  delayed,      ///< up to a millisecond before the call is made
+  delayed,      ///< up to 1 ms before the call
   stalled,      ///< up to 0.2 s
-  cut,          ///< a connection ends, for both ends
-  corrupted,    ///< a bit of what was read from a TCP connection is another
-  exhausted,    ///< ENOMEM, EMFILE and their like
+  cut,          ///< a connection ends for both ends
+  corrupted,    ///< one bit of data read from a TCP connection is flipped
+  exhausted,    ///< ENOMEM, EMFILE and the like
 };
 inline constexpr std::size_t kKinds = 9;
 std::string_view to_string(Kind kind);
@@ -59,46 +58,45 @@ enum class Call : std::uint8_t {
 inline constexpr std::size_t kCalls = 18;
 std::string_view to_string(Call call);
 
-/// A fault at a certain call: `times` of them from the `number`-th (from 1) on.
+/// Faults at certain calls: `times` of them, beginning with the `number`-th (from 1).
 struct Once {
   Kind kind = Kind::cut;
-  std::optional<Call> call;  ///< of a cut: none, any that reads or writes a connection
+  std::optional<Call> call;  ///< for a cut, none means any that reads or writes a connection
   std::uint64_t number = 1;
   std::uint64_t times = 1;
 };
 
 struct Plan {
   std::uint64_t seed = 1;
-  std::array<std::uint32_t, kKinds> per_mille{};  ///< of the calls that can have it, by Kind
+  std::array<std::uint32_t, kKinds> per_mille{};  ///< per thousand applicable calls, by Kind
   std::optional<Once> once;
 };
 
-/// "seed=7 short_read=100 interrupted=20 cut@40" or "… exhausted@mmap:3:2": the third and fourth
-/// call of mmap fail. Throws std::runtime_error for what is none.
+/// Parses "seed=7 short_read=100 interrupted=20 cut@40" or "… exhausted@mmap:3:2" (the third and
+/// fourth call of mmap fail). Throws std::runtime_error if the text is invalid.
 Plan parse(std::string_view text);
 
-/// Connections are written to the descriptor `log` from now on, a line each, unless that is
-/// negative: "connected" or "accepted", and both addresses, for who wants to know whose the ends of
-/// a cut one were.
+/// Logs each connection to the descriptor `log` unless that is negative: a line with "connected" or
+/// "accepted" and both addresses, which identify the ends of a cut connection.
 void note_connections(int log);
-/// From now on. Faults are written to `log`, too: kind, call, what it was about.
+/// Starts the faults, which are written to `log`, too: kind, call and object.
 void arm(const Plan& plan, int log);
-/// No more faults; connections are still written to the log.
+/// Stops the faults; connections are still logged.
 void disarm();
-/// Faults so far, by Kind.
+/// The faults so far, by Kind.
 std::array<std::uint64_t, kKinds> counts();
 
-// For wrapped.cpp.
+// Used by wrapped.cpp.
 
 bool armed();
-/// Whether this call is to have that fault now, by chance or by number; does not count it, as it
-/// may turn out not to apply.
+/// Whether this call is to have that fault, by chance or by number. Does not count it, because it
+/// may not apply after all.
 bool wants(Kind kind, Call call);
-/// It has happened.
+/// Counts and logs a fault that has happened.
 void count(Kind kind, Call call, int descriptor, std::string_view detail);
 void note_connection(std::string_view how, int descriptor, const sockaddr* to = nullptr,
                      socklen_t length = 0);
-/// A number from 0 to `most`, by chance.
+/// A random number from 0 to `most`.
 std::uint64_t draw(std::uint64_t most);
 
 }  // namespace ccoll::testing::faults

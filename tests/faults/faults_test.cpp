@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Faults that ranks get over, those that they report, and that faults are what they are said to be.
+// Faults that ranks tolerate, faults that they report, and that faults work as specified.
 #include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// No faults outlive their test.
+/// Ends its faults with the test.
 struct Armed {
   explicit Armed(std::string_view plan) : before(faults::counts()) {
     faults::arm(faults::parse(plan), -1);
@@ -215,7 +215,7 @@ TEST_CASE("faults: a rank that gets no descriptors says which call failed, and l
 
 TEST_CASE("faults: a rank that could share no memory when it began is not waited for", "[faults]") {
   std::optional<Armed> armed;
-  // What a transport tries first, rank 1's.
+  // The fault hits rank 1's first attempt to share memory.
   Pair pair(*find_transport("shm"), {.next = find_transport("tcp"), .before = [&](const auto&) {
                                        armed.emplace("exhausted@ftruncate:2:1");
                                      }});
@@ -226,12 +226,12 @@ TEST_CASE("faults: a rank that could share no memory when it began is not waited
     static_cast<void>(pair.receiver->front());
     return pair.sender->has_room();
   }));
-  // Its door would be waited for so long.
+  // The wait for its door would take that long.
   CHECK(std::chrono::steady_clock::now() - began < 3s);
 }
 
 TEST_CASE("faults: shared memory that is lacking for a moment is not taken for none", "[faults]") {
-  // More than the process has bells for at once.
+  // More than the process has doorbells for at once.
   std::vector<std::shared_ptr<Waiter>> waiters;
   const Armed armed("exhausted@ftruncate:1:1");
   while (armed.count(faults::Kind::exhausted) == 0 && waiters.size() < 1000) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Goodbyes that are lost on the way, and those that came while something else is wrong.
+// Goodbyes that are lost, and goodbyes that arrive beside another failure.
 #include <time.h>
 
 #include <catch2/catch.hpp>
@@ -16,13 +16,13 @@ using Catch::Matchers::Contains;
 TEST_CASE("faults: who hears a rank's goodbye and who counts it as lost fail together",
           "[faults]") {
   const auto cuts = [] { return faults::counts()[static_cast<std::size_t>(faults::Kind::cut)]; };
-  // Rank 0 says goodbye to rank 1 and then to rank 2: one of the connections ends instead.
+  // Rank 0 says goodbye to rank 1 and then to rank 2: one of the connections is cut instead.
   for (const int number : {1, 2}) {
     auto ranks = Communicator::create_all(3, options_for("inproc"));
     run_threads(3, [&](int rank) { ranks[static_cast<std::size_t>(rank)].barrier(); });
     const auto before = cuts();
     faults::arm(faults::parse("cut@send:" + std::to_string(number)), -1);
-    message_of([&] { ranks[0].close(); });  // it may see that end, too
+    message_of([&] { ranks[0].close(); });  // it may see that cut, too
     while (cuts() == before) std::this_thread::sleep_for(1ms);
     faults::disarm();
     const auto start = std::chrono::steady_clock::now();
@@ -31,7 +31,7 @@ TEST_CASE("faults: who hears a rank's goodbye and who counts it as lost fail tog
       auto& own = ranks[static_cast<std::size_t>(rank)];
       int value = 0;
       throw std::runtime_error(message_of([&] {
-        // One waits for rank 0, the other only for that one.
+        // One rank waits for rank 0, the other only for that rank.
         if (rank == number)
           own.barrier();
         else
@@ -41,7 +41,7 @@ TEST_CASE("faults: who hears a rank's goodbye and who counts it as lost fail tog
     CHECK(std::chrono::steady_clock::now() - start < 10s);
     for (const int rank : {1, 2}) {
       CAPTURE(number, rank);
-      // Of rank 0, but where something else was sent first: then of the other end of that one.
+      // It names rank 0, or the other end if another message was cut first.
       CHECK_THAT(errors[static_cast<std::size_t>(rank)],
                  Contains("peer_lost: ") && Contains(" was lost: "));
     }
@@ -61,7 +61,7 @@ TEST_CASE("faults: who waits for the cause of a cut link sleeps, whoever else ha
     if (rank == 1) return send_one();
     ranks[0].recv(Block(&value, 1, DataType::int32), 1);
   });
-  // So long that its connection, which it never made, would have come.
+  // Long enough for its connection to have come, if it had made one.
   ranks[2].close();
   std::this_thread::sleep_for(1200ms);
   auto received = ranks[0].recv_async(Block(&value, 1, DataType::int32), 1);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sends for which the kernel has no memory (ENOBUFS, ENOMEM), and connections that it does not
-// watch for lack of it: of control they are tried again, and nobody is taken for lost; of data they
-// end the call on all ranks.
+// Sends that fail for lack of kernel memory (ENOBUFS, ENOMEM), and connections that the kernel
+// cannot watch for that reason. On control connections they are retried, and no rank is taken for
+// lost; on data connections they end the call on all ranks.
 #include <catch2/catch.hpp>
 
 #include "faults/faults.hpp"
@@ -47,11 +47,11 @@ TEST_CASE("faults: a send of data for which there are no buffers ends the call o
                             Contains("the connection to rank "));
       CHECK((error.find("No buffer space available") != error.npos ||
              error.find("Cannot allocate memory") != error.npos));
-      // All tell of the same rank.
+      // All name the same rank.
       const auto culprit = errors[0].substr(errors[0].find("rank "), 6);
       CHECK_THAT(error, Contains(culprit + " failed: "));
     }
-    // Nobody is lost.
+    // No rank is lost.
     const auto after = run_threads(3, [&](int rank) {
       auto next = ranks[static_cast<std::size_t>(rank)].shrink();
       expect(next.size() == 3, "all are left");
@@ -71,7 +71,7 @@ TEST_CASE("faults: a message whose link cannot be made ends on both ranks", "[fa
     arm("exhausted@" + call + ":" + std::to_string(number) + ":" + std::to_string(times));
     const auto errors = run_threads(2, [&](int rank) {
       auto& own = ranks[static_cast<std::size_t>(rank)];
-      // A part of it goes when the receiver has granted that.
+      // Part of it is sent after the receiver's clear to send.
       std::vector<float> data(100'000, static_cast<float>(rank));
       throw std::runtime_error(message_of([&] {
         if (rank == 0)
@@ -85,7 +85,7 @@ TEST_CASE("faults: a message whose link cannot be made ends on both ranks", "[fa
     CHECK(std::chrono::steady_clock::now() - start < 10s);
     for (const auto& error : errors) {
       CAPTURE(call, times, number, error);
-      // Who cannot answer closes the connection, and that is all that its peer learns.
+      // A rank that cannot answer closes the connection, which is all that its peer sees.
       const bool fails = error.starts_with("exhausted: ") || error.starts_with("peer_lost: ");
       CHECK((fails || error == "no error"));
       failed += fails ? 1 : 0;
@@ -112,7 +112,7 @@ TEST_CASE("faults: a start-up in which a send has no buffers goes on at once", "
     const auto errors =
         run_threads(4, [&](int rank) { ranks[static_cast<std::size_t>(rank)].barrier(); });
     for (const auto& error : errors) CHECK(error == "");
-    if (exhausted() == before) break;  // it has no more of them
+    if (exhausted() == before) break;  // it makes no more of these calls
   }
 }
 
@@ -120,7 +120,7 @@ TEST_CASE("faults: a send of control for which there are no buffers is made late
   for (const int times : {1, 5}) {
     auto ranks = Communicator::create_all(3, options_for("inproc"));
     const auto before = exhausted();
-    // What is sent is the mismatch, and whatever control has to say about it.
+    // The sends are the mismatch and control's messages about it.
     arm("exhausted@send:1:" + std::to_string(times));
     const auto errors = run_threads(3, [&](int rank) {
       auto& own = ranks[static_cast<std::size_t>(rank)];
@@ -148,7 +148,7 @@ TEST_CASE("faults: a send of control for which there are no buffers is made late
 
 TEST_CASE("faults: control goes on as soon as there are buffers again", "[faults]") {
   auto options = options_for("inproc");
-  options.heartbeat = 0ms;  // nothing else comes that could wake a connection
+  options.heartbeat = 0ms;  // no other message can wake a connection
   auto ranks = Communicator::create_all(2, options);
   run_threads(2, [&](int rank) { ranks[static_cast<std::size_t>(rank)].barrier(); });
   const auto before = exhausted();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the linker puts in the place of the system calls that ccoll makes (--wrap=NAME turns a call
-// of NAME into one of __wrap_NAME; __real_NAME is the C library's).
+// Replacements for the system calls that ccoll makes (--wrap=NAME turns a call of NAME into one of
+// __wrap_NAME; __real_NAME is the C library's).
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/epoll.h>
@@ -48,7 +48,7 @@ int __real_close(int);
 
 namespace {
 
-/// What each descriptor is watched for, to be told once more.
+/// The events that each descriptor is watched for, so that they can be raised again.
 class Watched {
  public:
   void set(int epoll, int descriptor, const epoll_event& event) {
@@ -59,13 +59,13 @@ class Watched {
     const std::lock_guard lock(mutex_);
     by_descriptor_[descriptor].erase(epoll);
   }
-  /// Before it is closed: its number may be another descriptor's right after.
+  /// Must be called before the descriptor is closed, because its number may be reused at once.
   void forget(int closed) {
     const std::lock_guard lock(mutex_);
     by_descriptor_.erase(closed);
     for (auto& [descriptor, epolls] : by_descriptor_) epolls.erase(closed);
   }
-  /// Whoever waits for the next edge gets one if there is anything still.
+  /// Raises another edge, in case something is still pending.
   void tell_again(int descriptor) {
     const int before = errno;
     const std::lock_guard lock(mutex_);
@@ -80,7 +80,7 @@ class Watched {
 };
 
 Watched& watched() {
-  // Never destroyed: the service thread may go on until the process ends.
+  // Never destroyed: the service thread may run until the process ends.
   static auto& instance = *new Watched;
   return instance;
 }
@@ -110,7 +110,7 @@ void pause_before(Call call, int descriptor) {
   std::this_thread::sleep_for(time);
 }
 
-/// The errors that any call of a connection may have; true: errno is set, the call is not made.
+/// The errors that any call on a connection may have; true: errno is set and the call is not made.
 bool breaks(Call call, int descriptor) {
   if (!armed() || !is_socket(descriptor)) return false;
   pause_before(call, descriptor);
@@ -143,10 +143,10 @@ bool lacks(Call call, int descriptor, std::initializer_list<int> codes) {
   return true;
 }
 
-/// How many of `bytes` are to be read or written, where that is fewer.
+/// How many of `bytes` to read or write; may be fewer.
 std::size_t fewer(Kind kind, Call call, int descriptor, std::size_t bytes) {
   if (bytes < 2 || !wants(kind, call)) return bytes;
-  // Now and then very few: headers are torn.
+  // Sometimes very few, so that headers are torn.
   const auto few = 1 + draw(draw(1) == 0 ? std::min<std::size_t>(bytes - 2, 40) : bytes - 2);
   count(kind, call, descriptor, fmt::format("{} of {} bytes", few, bytes));
   return few;
@@ -158,7 +158,7 @@ std::size_t total(const iovec* parts, std::size_t many) {
   return bytes;
 }
 
-/// The first `bytes` of some memory in parts.
+/// The first `bytes` of memory in parts.
 std::vector<iovec> cut_to(const iovec* parts, std::size_t many, std::size_t bytes) {
   std::vector<iovec> kept;
   for (std::size_t i = 0; i < many && bytes > 0; i++) {
@@ -168,7 +168,7 @@ std::vector<iovec> cut_to(const iovec* parts, std::size_t many, std::size_t byte
   return kept;
 }
 
-/// Another bit in what has come over TCP.
+/// Flips a bit of data received over TCP.
 void corrupt(Call call, int descriptor, const iovec* parts, std::size_t many, ssize_t bytes) {
   if (bytes <= 0 || !is_tcp(descriptor) || !wants(Kind::corrupted, call)) return;
   const auto where = draw(static_cast<std::uint64_t>(bytes) - 1);
@@ -184,7 +184,7 @@ void corrupt(Call call, int descriptor, const iovec* parts, std::size_t many, ss
   count(Kind::corrupted, call, descriptor, fmt::format("byte {} of {}", where, bytes));
 }
 
-/// A read into parts, by any of the calls.
+/// Reads into parts by any of the calls.
 template <typename Real>
 ssize_t read_parts(Call call, int descriptor, const iovec* parts, std::size_t many, Real real) {
   if (breaks(call, descriptor)) return -1;
@@ -209,7 +209,7 @@ ssize_t write_parts(Call call, int descriptor, const iovec* parts, std::size_t m
   if (armed() && is_socket(descriptor)) {
     if (lacks(call, descriptor, {ENOBUFS, ENOMEM})) return -1;
     const auto all = total(parts, many);
-    // A Unix socket takes what is short whole or not at all.
+    // A Unix socket takes a short message whole or not at all.
     const auto few = is_tcp(descriptor) ? fewer(Kind::short_write, call, descriptor, all) : all;
     if (few < all) {
       const auto kept = cut_to(parts, many, few);
@@ -247,7 +247,7 @@ ssize_t __wrap_recv(int descriptor, void* data, size_t bytes, int flags) {
 }
 
 ssize_t __wrap_recvmsg(int descriptor, msghdr* message, int flags) {
-  // Descriptors come with the first byte of a message that is whole.
+  // Descriptors come with the first byte of a whole message.
   if (message->msg_control != nullptr)
     return breaks(Call::recvmsg, descriptor) ? -1 : __real_recvmsg(descriptor, message, flags);
   return read_parts(Call::recvmsg, descriptor, message->msg_iov, message->msg_iovlen,

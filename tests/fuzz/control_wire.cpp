@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages on control connections, and a rank's key in the store. The input's first byte is how
-// many ranks there are.
+// Messages on control connections, and a rank's key in the store. The input's first byte is the
+// number of ranks.
 #include "control/wire.hpp"
 #include "fuzz/target.hpp"
 
@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kLengthBytes = 4;
 
-/// `encoded` is a whole frame: what it holds is read again as the same.
+/// `encoded` is a whole frame; decoding it again gives the same value.
 template <typename Decode, typename Value>
 void require_again(const std::string& encoded, Decode decode, const Value& value) {
   std::string_view bytes = encoded;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dumps of flight recorders, and what is made of them for people.
+// Dumps of flight recorders, and the reports made from them.
 #include "comm/record/dump/dump.hpp"
 #include "dumps/diagnosis.hpp"
 #include "dumps/read.hpp"
@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::require_round_trip(bytes, dump::parse, dump::to_json);
   const auto parsed = dump::parse(bytes);
   if (!parsed) return 0;
-  // As one of two ranks: the other has died, or says the same of itself.
+  // As one of two ranks: the other has died, or dumps the same.
   auto other = *parsed;
   other.rank = (parsed->rank + 1) % parsed->size;
   dump::Process lost;

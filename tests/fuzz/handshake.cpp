@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hello of every connection. A stranger who speaks to either side gets nowhere; nor does one
-// who sits between two that know the token and changes what they say. The input: which of the
-// three, then what the stranger says, or pairs of a place and what is changed there.
+// The hello of every connection. A stranger at either side gets nowhere, nor does a man in the
+// middle who changes the messages of two that know the token. The input selects one of the three;
+// then come the stranger's bytes, or pairs of a position and a change.
 #include <array>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
@@ -24,7 +24,7 @@ using Socket = asio::local::stream_protocol::socket;
 constexpr std::chrono::seconds kPatience{5};
 constexpr const char* kToken = "the job's token";
 
-/// By place in what one side says: what is added to that byte.
+/// The number added to each byte of one side's messages, by position.
 using Changes = std::array<std::uint8_t, 128>;
 
 asio::awaitable<void> serve(Socket socket, std::optional<bool>& accepted) {
@@ -37,7 +37,7 @@ asio::awaitable<void> call(Socket socket, std::optional<bool>& accepted) {
   accepted = status.has_value();
 }
 
-/// Passes on what comes, changed, until either end has had enough.
+/// Forwards the bytes, changed, until either end has ended.
 asio::awaitable<void> pass_on(Socket& from, Socket& to, const Changes& changes) {
   std::error_code error;
   std::array<char, 64> bytes;
@@ -55,7 +55,7 @@ asio::awaitable<void> pass_on(Socket& from, Socket& to, const Changes& changes) 
   to.shutdown(Socket::shutdown_send, error);
 }
 
-/// `one` speaks with a stranger who says `bytes` and then no more.
+/// `one` talks to a stranger who sends `bytes` and then nothing.
 template <typename Side>
 void meet_stranger(Side side, std::string_view bytes) {
   asio::io_context context;
@@ -71,7 +71,7 @@ void meet_stranger(Side side, std::string_view bytes) {
   fuzz::require(accepted == false, "a stranger is refused");
 }
 
-/// The first so many bytes are what counts: hello and proof; challenge, verdict and proof.
+/// Only these bytes count: hello and proof; challenge, verdict and proof.
 constexpr std::size_t kClientBytes = 8 + 2 + 1 + 32 + 32;
 constexpr std::size_t kServerBytes = 8 + 2 + 1 + 32 + 1 + 32;
 
@@ -100,7 +100,7 @@ void meet_through_a_stranger(std::string_view pairs) {
   context.run();
   const bool changed_client = any(of_client, kClientBytes);
   const bool changed_server = any(of_server, kServerBytes);
-  // Verdict and last proof come when the server is through.
+  // Verdict and last proof come after the server has decided.
   const bool changed_challenge = any(of_server, kServerBytes - 33);
   fuzz::require(server_accepts == !(changed_client || changed_challenge),
                 "the server takes a client whose words came as they were, and no other");

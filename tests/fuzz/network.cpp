@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptions of networks, for the simulator.
+// Network descriptions for the simulator.
 #include "sim/network.hpp"
 #include "fuzz/target.hpp"
 

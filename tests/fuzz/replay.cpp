@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fuzz target without a fuzzer: runs it on files, and on all files of folders.
+// Runs a fuzz target without a fuzzer, on files and on all files of folders.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -23,7 +23,7 @@ std::vector<fs::path> files_of(const fs::path& place) {
   return files;
 }
 
-/// A copy that ends where the bytes do, so that a sanitizer sees whoever reads beyond.
+/// A copy of exact size, so that a sanitizer detects reads beyond it.
 void run(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   const std::string bytes(std::istreambuf_iterator<char>(file), {});

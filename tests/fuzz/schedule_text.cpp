@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedules as text: one program, and all of a schedule.
+// Schedules as text: one program, and a whole schedule.
 #include "fuzz/target.hpp"
 #include "schedule/text.hpp"
 

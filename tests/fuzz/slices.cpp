@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Slices that come over a TCP stream, however it is cut, and what those of messages say. The input:
-// how many bytes come at a time, whether memory is offered for them, and the stream. What a link
-// that checks slices is to read are the stream's, with checksums, and then what is left of it.
+// Slices that arrive over a TCP stream in any pieces, and the frames of messages in them. The
+// input: how many bytes arrive at a time, whether memory is offered for them, and the stream. A
+// link that checks slices reads the stream's slices with checksums, and then the rest of the
+// stream.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,19 +23,19 @@ namespace {
 constexpr std::size_t kHeadBytes = 2;
 constexpr std::size_t kMostSteps = 1 << 10;
 
-/// What a link is to read: the slices of the stream so far, one after the other.
+/// The slices that a link is to read from the stream so far, in order.
 class Expected {
  public:
   explicit Expected(std::string_view stream) : rest_(stream) {}
 
-  /// The next header; none if it is not whole yet.
+  /// The next header; empty if it is incomplete.
   std::optional<SliceHeader> header() const {
     if (rest_.size() < sizeof(SliceHeader)) return std::nullopt;
     SliceHeader header;
     std::memcpy(&header, rest_.data(), sizeof header);
     return header;
   }
-  /// Of the next slice; none if it is not whole yet.
+  /// The next slice's payload; empty if it is incomplete.
   std::optional<std::string_view> payload() const {
     const auto next = header();
     if (!next || next->bytes > kMaxSliceBytes) return std::nullopt;
@@ -85,7 +86,7 @@ void check_message(const SliceHeader& header) {
   fuzz::require(is_whole, "what is not announced comes whole");
 }
 
-/// Reads what there is.
+/// Reads all slices that are available.
 void drain(ReceiveLink& link, Expected& expected, std::vector<std::byte>& memory, bool offers,
            bool checked) {
   while (const auto* header = link.peek()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What clients of the store send it, what it answers, and what a file store's records hold. The
-// input is frames, as on a connection.
+// Requests of the store's clients, its answers, and the records of a file store. The input is
+// frames, as on a connection.
 #include "core/bytes.hpp"
 #include "fuzz/target.hpp"
 #include "rendezvous/stores/request.hpp"
@@ -21,7 +21,7 @@ void check_answer(std::string_view body) {
                   "so are its values");
 }
 
-/// Asks a store, as its server does. Every request is answered once, or waits.
+/// Makes a request, as a store's server does. Each is answered once, or waits.
 void ask(State& state, State::Ticket ticket, const Request& request) {
   int answers = 0;
   state.submit(ticket, request, [&answers](State::Ticket, const Result<Response>&) { answers++; });
@@ -34,7 +34,7 @@ void put_request(State& state, State::Ticket ticket, std::string_view body) {
   const auto request = decode_request(body);
   if (!request) return;
   fuzz::require(encode(request->id, request->content) == body, "a request has one form");
-  // Cancelling is the session's business.
+  // The session handles cancelling.
   if (request->content.op != Op::cancel) ask(state, ticket, request->content);
 }
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What every fuzz target is: a function of bytes that somebody else has written. It may refuse
-/// them but must come back, and what it accepts must be what its own side could have said.
-/// libFuzzer calls it where clang's runtime is there (tools/fuzz); everywhere else replay.cpp does,
-/// with the corpus.
+/// A fuzz target is a function of untrusted bytes. It may refuse them but must return, and what it
+/// accepts must be a possible message of its own side. libFuzzer calls it where clang's runtime
+/// exists (tools/fuzz); elsewhere replay.cpp does, with the corpus.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +28,7 @@ inline void require(bool holds, const char* what,
   std::abort();
 }
 
-/// What is read, written and read again is the same, both as a value and as bytes.
+/// Reading, writing and reading again gives the same value and the same bytes.
 template <typename Parse, typename Print>
 void require_round_trip(std::string_view bytes, Parse parse, Print print) {
   const auto value = parse(bytes);

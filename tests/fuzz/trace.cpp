@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trace files, and the texts in them.
+// Trace files and their texts.
 #include <algorithm>
 
 #include "comm/record/trace/texts.hpp"
@@ -9,7 +9,7 @@
 namespace ccoll::trace {
 namespace {
 
-/// What docs/trace_format.md promises of a trace that was read.
+/// The promises of docs/trace_format.md for a trace that could be read.
 void check(const Trace& trace) {
   for (std::size_t i = 0; i < trace.calls.size(); i++) {
     const auto& call = trace.calls[i];
@@ -25,8 +25,8 @@ void check(const Trace& trace) {
                   "a message has a peer, and ends after it has begun");
 }
 
-/// What was printed is read, and printed alike. (What people have named is printed without the
-/// characters that a line cannot have, so the first reading may differ.)
+/// Printed text is read back and prints the same. (User-given names are printed without characters
+/// that a line cannot contain, so the first reading may differ.)
 template <typename Parse>
 void require_stable(const std::string& printed, Parse parse) {
   const auto again = parse(printed);

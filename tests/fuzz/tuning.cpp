@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tuning file, which also travels from rank 0 to all others.
+// The tuning file, which rank 0 also sends to all others.
 #include "comm/groups/tuning.hpp"
 #include "fuzz/target.hpp"
 
@@ -7,7 +7,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace ccoll;
   const auto tuning = parse_tuning(fuzz::text_of(data, size));
   if (!tuning) return 0;
-  // Numbers are kept to four digits, so only what was printed is read as the same.
+  // Numbers are rounded to four digits, so only printed text is read back unchanged.
   const auto printed = to_text(*tuning);
   const auto again = parse_tuning(printed);
   fuzz::require(again && again->size() == tuning->size(), "what is printed is accepted");

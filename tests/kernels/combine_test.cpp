@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Holds the kernels of every SIMD target that this machine runs to the scalar definitions, bit by
-/// bit, with sentinels round every output.
+/// Checks the kernels of every SIMD target that this machine supports against the scalar
+/// definitions, bit by bit, with sentinels around every output.
 
 #include "kernels/combine.hpp"
 
@@ -34,11 +34,11 @@ struct Case {
   ReduceOp op;
   std::size_t elems;
   std::size_t source_count;
-  std::size_t in_place;  ///< the source that is the output, or source_count for none
+  std::size_t in_place;  ///< the source that is the output; source_count for none
   std::uint32_t divisor;
 };
 
-/// What is wrong with one call of the kernel, "" if nothing.
+/// The error of one call of the kernel, or "".
 template <typename T>
 std::string check(const Case& c, std::mt19937_64& random) {
   std::vector<Guarded<T>> sources;
@@ -78,7 +78,7 @@ void check_all(std::int64_t target, std::uint64_t seed) {
   for (const ReduceOp op : ops_of<T>()) {
     const std::size_t stride = reduced() ? 8 : 1;
     for (std::size_t elems = random() % stride; elems <= most; elems += stride) {
-      // One and two sources at every size, more of them and every in-place position over the sizes.
+      // One and two sources at every size; more sources and in-place positions vary with the size.
       for (const std::size_t count : {std::size_t{1}, std::size_t{2}, 3 + random() % 7}) {
         const std::size_t in_place = (elems + random()) % (count + 1);
         const std::uint32_t divisor = op != ReduceOp::avg || random() % 3 == 0
@@ -130,8 +130,8 @@ TEMPLATE_TEST_CASE("every in-place position is right where blocks and tails meet
   }
 }
 
-/// Every pair of 16-bit patterns would take minutes; every pattern against each special one finds
-/// what rounding and order can do. Of 8-bit patterns it is every pair.
+/// Every pair of 16-bit patterns would take minutes; every pattern against each special one covers
+/// rounding and order. 8-bit patterns are tested in all pairs.
 TEMPLATE_TEST_CASE("every small float is combined as the scalar definition does", "[kernels]",
                    float16, bfloat16, float8_e4m3, float8_e5m2) {
   using Stored = decltype(TestType::bits);
@@ -229,7 +229,7 @@ TEMPLATE_TEST_CASE("scaling equals the scalar definition bit by bit, in place to
   }
 }
 
-/// Any elements, every other one subnormal or near that where T is a float.
+/// Random elements; for floats every other one is subnormal or nearly so.
 template <typename T>
 std::vector<T> telling_elements(std::size_t elems, std::mt19937_64& random) {
   std::vector<T> values(elems);
@@ -325,7 +325,7 @@ TEMPLATE_TEST_CASE("every NaN that is made has the bits that ccoll/reduction.hpp
   for (const std::int64_t target : targets()) {
     const ForcedTarget forced(target);
     for (const std::size_t elems : {std::size_t{1}, kElems}) {
-      // Quiet and signalling ones of either sign.
+      // Quiet and signalling NaNs of either sign.
       for (const std::uint64_t special : special_bits<TestType>()) {
         TestType nan{}, one{};
         std::memcpy(static_cast<void*>(&nan), &special, sizeof nan);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What the tests of kernels compute with: elements of any bits, and buffers with sentinels round
+/// Inputs of the kernel tests: elements with arbitrary bits, and buffers with sentinels around
 /// them.
 
 #include <cstddef>
@@ -58,8 +58,8 @@ std::vector<std::uint64_t> special_bits() {
   }
 }
 
-/// Any bits at all, special ones as often as not, and for floats near one another, so that sums of
-/// ordinary size round.
+/// Arbitrary bits, special ones half of the time, and floats of similar size, so that ordinary sums
+/// round.
 template <typename T>
 T random_element(std::mt19937_64& random) {
   static const std::vector<std::uint64_t> special = special_bits<T>();
@@ -82,8 +82,8 @@ T random_element(std::mt19937_64& random) {
   return value;
 }
 
-/// One buffer of `elems` elements that starts `misalignment` bytes past a guard, with guards
-/// before and behind.
+/// One buffer of `elems` elements that starts `misalignment` bytes past a guard, with guards before
+/// and behind.
 template <typename T>
 class Guarded {
  public:
@@ -93,7 +93,7 @@ class Guarded {
         bytes_(offset_ + size_ + kGuard, std::byte{kSentinel}) {}
 
   std::byte* data() { return bytes_.data() + offset_; }
-  /// With the guards: `offset()` bytes in begins what data() points to.
+  /// Includes the guards: data() points `offset()` bytes into it.
   std::span<std::byte> bytes() { return bytes_; }
   std::size_t offset() const { return offset_; }
   void set(std::size_t i, T value) { std::memcpy(data() + i * sizeof(T), &value, sizeof(T)); }

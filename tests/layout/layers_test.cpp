@@ -16,7 +16,7 @@ namespace {
 using Names = std::set<std::string>;
 namespace fs = std::filesystem;
 
-/// Which folders the sources of a folder include headers of; its own go without saying.
+/// The folders whose headers a folder's sources may include, besides its own.
 const std::map<std::string, std::string> kMayInclude = {
     {"core", ""},
     {"system", "core"},
@@ -110,12 +110,12 @@ const std::map<std::string, std::string> kMayInclude = {
     {"gpu_check/standalone", ""},
 };
 
-/// A room is a folder of these, with all that is in it.
+/// A room is a folder below one of these, with everything in it.
 const std::map<std::string, std::string> kRoots = {
     {"src", "src"}, {"tools", "tools"}, {"bench", "."}};
 
-/// What others than a room's own sources include of it: the headers on its top level, which is its
-/// door, and these. The GPU kernels are a room of their own, beside those for CPUs.
+/// The headers of a room that other rooms may include: those on its top level, its door, and these.
+/// The GPU kernels are a room of their own, beside the CPU kernels.
 const Names kDoors = {
     "comm/groups/costs.hpp",       "comm/groups/tuning.hpp",
     "comm/record/dump/dump.hpp",   "comm/record/trace/format.hpp",
@@ -124,9 +124,9 @@ const Names kDoors = {
     "net/wire/openssl.hpp",        "net/wire/outbox.hpp",
     "net/wire/stream.hpp",         "net/wire/turns.hpp",
 };
-/// Rooms that have no door: their parts are headers of their own.
+/// Rooms without a door: their headers serve others directly.
 const Names kOpen = {"bench", "kernels"};
-/// It looks into GPUs' rooms on purpose.
+/// This room may look into the GPUs' rooms.
 const Names kGuests = {"gpu_check"};
 
 Names words_of(const std::string& text) {
@@ -134,7 +134,7 @@ Names words_of(const std::string& text) {
   return {std::istream_iterator<std::string>(words), {}};
 }
 
-/// A source by the name under which it is included, and what it includes of ours.
+/// A source, by the name under which it is included, and our headers that it includes.
 struct Source {
   std::string name;
   std::vector<std::string> includes;
@@ -191,7 +191,7 @@ TEST_CASE("layers: each folder includes only what the table here allows, and all
       used[folder].insert(from);
     }
   }
-  // What nobody needs any more is not allowed any more.
+  // A permission that is not used must be removed.
   for (const auto& [folder, folders] : kMayInclude) {
     CAPTURE(folder);
     CHECK(used[folder] == words_of(folders));

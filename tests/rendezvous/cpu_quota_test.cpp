@@ -15,7 +15,7 @@
 namespace ccoll {
 namespace {
 
-/// What /proc and the mounted hierarchies say, made up.
+/// Simulated contents of /proc and the mounted hierarchies.
 class Machine {
  public:
   Machine(const std::string& groups, const std::string& mounts) {
@@ -23,7 +23,7 @@ class Machine {
     write("proc/self/mountinfo", mounts);
   }
 
-  /// Quota and period in microseconds of a group of version 1; a quota of -1 is none.
+  /// Sets a version-1 group's quota and period in microseconds; a quota of -1 means none.
   Machine& v1(const std::string& directory, int quota, int period = 100000) {
     write(directory + "/cpu.cfs_quota_us", std::to_string(quota) + "\n");
     write(directory + "/cpu.cfs_period_us", std::to_string(period) + "\n");
@@ -63,7 +63,7 @@ TEST_CASE("cpu quota: version 1 counts as version 2 does, the least of all group
   CHECK(Machine(groups, kCpuMount).v1(cpu + "/job/step", 40000, 20000).v1(cpu, 100000).quota() ==
         1);
   CHECK(Machine(groups, kCpuMount).v1(cpu + "/job/step", -1).quota() == HUGE_VAL);
-  // A neighbour's says nothing.
+  // A neighbour's quota does not matter.
   CHECK(Machine(groups, kCpuMount).v1(cpu + "/job/step2", 50000).quota() == HUGE_VAL);
 }
 

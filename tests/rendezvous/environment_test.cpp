@@ -26,7 +26,7 @@ Environment detect(const Table& table) {
   });
 }
 
-/// The message of the invalid_argument that `table` is refused with, or "accepted".
+/// The message of the invalid_argument that `table` causes, or "accepted".
 std::string refusal(const Table& table) {
   try {
     detect(table);
@@ -55,7 +55,7 @@ const Table kMpich = {{"PMI_RANK", "1"},
                       {"MPI_LOCALRANKID", "1"},
                       {"MPI_LOCALNRANKS", "2"},
                       {"PMI_JOBID", "kvs_7"}};
-/// What a batch script, and all that it starts, has.
+/// The variables of a batch script and everything that it starts.
 const Table kSlurmBatch = {{"SLURM_JOB_ID", "12"}, {"SLURM_NTASKS", "4"},
                            {"SLURM_NPROCS", "4"},  {"SLURM_PROCID", "0"},
                            {"SLURM_LOCALID", "0"}, {"SLURM_NODEID", "0"},
@@ -67,10 +67,9 @@ const Table kSlurmStep = with(kSlurmBatch, {{"SLURM_STEP_ID", "3"},
                                             {"SLURM_PROCID", "2"},
                                             {"SLURM_LOCALID", "2"}});
 
-/// Whether a child that is forked `after` another thread has begun to ask for the first time has an
-/// answer within 5 s.
+/// Whether a child forked `after` another thread began the first lookup gets an answer within 5 s.
 bool child_knows(std::chrono::microseconds after) {
-  const pid_t asking = fork();  // has not asked yet
+  const pid_t asking = fork();  // it has not looked anything up yet
   if (asking == 0) {
     std::atomic<bool> asks = false;
     std::thread other([&] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prints what Environment::detect finds, one line, for tests under real launchers. With "meet" as
-// an argument it then opens the store and adds 1 to a key until all have; with "fail" it fails
-// once all have opened the store.
+// Prints the result of Environment::detect in one line, for tests under real launchers. With "meet"
+// it then opens the store and adds 1 to a key until all have done so; with "fail" it fails once all
+// have opened the store.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -17,8 +17,8 @@
 
 namespace {
 
-/// Opens the store and fails. The launcher kills the others when the first rank ends with an
-/// error, so none ends before the last has left the place where they met.
+/// Opens the store and fails. The launcher kills the others when the first rank fails, so none ends
+/// before all have passed the meeting point.
 int fail(const ccoll::Environment& environment) {
   const auto last = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   try {
@@ -45,7 +45,7 @@ void meet(const ccoll::Environment& environment) {
   opened.store->add("here", 1);
   opened.store->barrier("all", static_cast<std::size_t>(environment.size));
   fmt::print("met={}\n", opened.store->get("here"));
-  // Whoever serves the store must outlive the others' last use of it.
+  // The rank that serves the store must outlive the others' last use of it.
   opened.store->barrier("done", static_cast<std::size_t>(environment.size));
 }
 

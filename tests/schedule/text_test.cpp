@@ -145,7 +145,7 @@ TEST_CASE("schedule text: a whole schedule has each rank once, in order", "[sche
   programs.pop_back();
   CHECK_FALSE(parse_programs(to_string(programs)));
   CHECK_FALSE(parse_programs(""));
-  // Whatever number of ranks the header claims.
+  // The header may claim any number of ranks.
   const auto claimed = parse_programs("program rank 0 of 4294967295 blocks 1\n");
   REQUIRE_FALSE(claimed);
   CHECK(claimed.error().message ==
@@ -170,7 +170,7 @@ TEST_CASE("schedule text: damaged text never does worse than fail", "[schedule][
       if (text.empty()) text.assign(1, ' ');
     }
     const auto parsed = parse_programs(text);
-    // Whatever is accepted prints and parses again.
+    // Accepted text prints and parses again.
     if (parsed) REQUIRE(parse_programs(to_string(*parsed)) == parsed);
     refused += parsed ? 0 : 1;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Times that can be worked out by hand: α is a link's latency, β what a byte takes.
+/// Times that can be computed by hand: α is a link's latency, β the time per byte.
 
 #include <bit>
 
@@ -18,7 +18,7 @@ double ready(const Network& network, const Problem& problem, const Choice& choic
   return static_cast<double>(simulated(network, problem, choice).outcome.ready);
 }
 
-/// A step takes a picosecond where it takes nothing: see run.hpp.
+/// A step that costs nothing takes a picosecond: see run.hpp.
 constexpr double kSteps = 300;
 
 TEST_CASE("a ring all_reduce takes 2(n-1)(α + βS/n)", "[sim][property]") {
@@ -72,7 +72,7 @@ TEST_CASE("a tree all_reduce takes 2⌈log2 n⌉ hops; further windows add what 
     CAPTURE(n);
     CHECK(ready(plain_network(), problem_of(Kind::all_reduce, n, 64), {Algorithm::tree, 1, 64}) ==
           Approx(hops * (kAlpha + kBeta * 64)).margin(kSteps));
-    // The next window is one slice behind on every link: slots for many are there.
+    // The next window is one slice behind on every link, which has slots for many.
     Network network = plain_network();
     network.slots_per_link = 64;
     CHECK(ready(network, problem_of(Kind::all_reduce, n, 640), {Algorithm::tree, 1, 64}) ==
@@ -91,7 +91,7 @@ TEST_CASE("pairwise all_to_all through one port takes α + (n-1)βS", "[sim][pro
 }
 
 TEST_CASE("ranks of a node share its NICs: what crosses takes turns", "[sim][property]") {
-  // Everybody sends everybody a block; of each node 4 × 4 cross, over 1, 2 or 4 NICs.
+  // All ranks exchange blocks; 4 × 4 leave each node, over 1, 2 or 4 NICs.
   double fewer_nics = 1e18;
   for (const Rank nics : {1U, 2U, 4U}) {
     Network network = plain_network();
@@ -124,7 +124,7 @@ TEST_CASE("a link with s slots passes s slices in the time of a message and its 
           "[sim][property]") {
   Network network = plain_network();
   network.slots_per_link = 4;
-  // So short that only latency matters: after 4 slices the sender waits for the first to be popped.
+  // Only latency matters: after 4 slices the sender waits until the first is popped.
   const Simulated result =
       simulated(network, problem_of(Kind::broadcast, 2, 400), {Algorithm::linear, 1, 1});
   const double rounds = 400.0 / 4;
@@ -139,7 +139,7 @@ TEST_CASE("what is lent in place is copied by who stores it, and by nobody else"
   const Problem reduce = problem_of(Kind::reduce, 5, 1000);
   const Choice linear{Algorithm::linear, 1, 1000};
   const double copy = kBeta * 1000;
-  // The root copies for each of four, or each of them for itself.
+  // Either the root copies for each of four, or each copies for itself.
   CHECK(ready(network, broadcast, linear) == Approx(kAlpha + 4 * copy).margin(kSteps));
   CHECK(ready(network, reduce, linear) == Approx(kAlpha + copy).margin(kSteps));
   network.lent_in_place = true;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What large numbers of ranks cost, in steps that are carried out: nobody waits for a wall clock
-/// here.
+/// The cost of large numbers of ranks, counted in simulated steps instead of wall time.
 
 #include "sim/presets.hpp"
 #include "simulated.hpp"
@@ -20,7 +19,7 @@ Network network_of(std::string_view name) {
   return *network;
 }
 
-/// An all_reduce of float32 as the library would do it.
+/// An all_reduce of float32, chosen as by the library.
 Result<Simulated> all_reduce(const Network& network, Rank size, std::uint64_t bytes,
                              Algorithm algorithm, const SimulateOptions& options = {}) {
   const Problem problem = placed_on(network, problem_of(Kind::all_reduce, size, bytes / 4));
@@ -37,7 +36,7 @@ TEST_CASE("a ring of 24,576 ranks carries out the steps of one node", "[sim][uni
     REQUIRE(result);
     CHECK(result->kept == 8);
     CHECK(result->outcome.steps == 8 * 2 * kMany - 8);
-    // Blocks of one size, some of which an element longer than they are.
+    // Blocks of one size: some are rounded up by an element.
     CHECK(result->count % kMany == 0);
     CHECK(result->count - bytes / 4 < kMany);
   }
@@ -51,7 +50,7 @@ TEST_CASE("a tree of 24,576 ranks takes each step once, but for a long buffer so
     const auto brief = all_reduce(network, kMany, 8, algorithm);
     REQUIRE(brief);
     CHECK(brief->outcome.steps == once);
-    // A long buffer costs no more steps than allowed, give or take those of a few windows.
+    // A long buffer takes no more steps than allowed, apart from those of a few windows.
     const auto lengthy = all_reduce(network, 4096, 1 << 30, algorithm, {.max_steps = 400'000});
     REQUIRE(lengthy);
     CHECK(lengthy->windows_run > 0);
@@ -92,7 +91,7 @@ TEST_CASE("what the library chooses for a long ring keeps the wires busy, at any
 }
 
 TEST_CASE("of few windows with many steps each, no line goes beyond what there is", "[sim][unit]") {
-  // 9 ranks on nodes of 8: nothing is alike. Windows do not repeat themselves within the first 8.
+  // 9 ranks on nodes of 8 have no symmetry. Windows do not repeat within the first 8.
   const Network network = network_of("nodes-of-8:nvlink+ib200");
   for (const std::uint64_t windows : {9U, 12U, 16U, 17U, 40U}) {
     const Problem problem =
@@ -152,7 +151,7 @@ TEST_CASE("what would take too many steps is refused before it begins", "[sim][u
   REQUIRE(!result);
   CHECK(result.error().kind == ErrorKind::unsupported);
   CHECK(result.error().message.find("steps to carry out are more than 2e+08") != std::string::npos);
-  // 64 ranks of which nothing is alike take 6 messages each.
+  // 64 ranks without symmetry take 6 messages each.
   const auto limited = [&](std::uint64_t steps) {
     return all_reduce(network, 64, 8, Algorithm::recursive_doubling, {.max_steps_in_all = steps});
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What is computed once for all that is alike is what happens when everything is done one by one.
+/// Computing symmetric parts once gives the same result as computing each of them.
 
 #include "simulated.hpp"
 #include "support/effort.hpp"
@@ -27,7 +27,7 @@ std::vector<Network> networks() {
           threads};
 }
 
-/// Where the sizes make shortcuts possible, and where they do not.
+/// Sizes that allow shortcuts, and sizes that do not.
 std::vector<std::uint64_t> counts_for(const CatalogueEntry& entry, Rank size) {
   if (entry.kind == Kind::barrier) return {1};
   if (!divides_whole_buffer(entry.kind)) return {1, 50};

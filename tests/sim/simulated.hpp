@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What the simulator's tests share: networks of round numbers, and one call's outcome.
+/// Shared by the simulator's tests: networks of round numbers, and one call's outcome.
 
 #include <catch2/catch.hpp>
 
@@ -9,7 +9,7 @@
 
 namespace ccoll::sim::test {
 
-/// One node without bounds but each link's: 1 µs, and 1 GB/s, so that a byte takes a nanosecond.
+/// One node limited only by its links: 1 µs, and 1 GB/s, so that a byte takes a nanosecond.
 inline Network plain_network() {
   Network network;
   network.lanes_in_turn = false;
@@ -45,7 +45,7 @@ inline Problem problem_of(Kind kind, Rank size, std::uint64_t count) {
   return problem;
 }
 
-/// Elements of one byte.
+/// Elements have one byte.
 inline Simulated simulated(const Network& network, const Problem& problem, const Choice& choice,
                            const SimulateOptions& options = {}) {
   auto result = simulate(network, placed_on(network, problem), 1, choice, options);

@@ -117,7 +117,7 @@ void NcclPart::group(Draw& draw, std::string& text) {
     one.checked.begin_by([&](auto in, auto out) {
       if (code == ncclSuccess) code = call(one.what, one.root, handle_, in, out);
     });
-  // The group ends whatever a call of it gives.
+  // The group must end even if one of its calls fails.
   if (count > 1) must(ncclGroupEnd(), "ncclGroupEnd");
   must(code, "a collective");
   for (const auto& one : calls) one.checked.check();
@@ -141,7 +141,7 @@ void NcclPart::messages(Draw& draw, std::string& text) {
   if (in != wanted) throw WrongResult(fmt::format("a message of rank {} is wrong", from));
 }
 
-/// The part has all ranks in the same order, so that ranks in its errors mean the same here.
+/// The part has all ranks in the same order, so ranks in its errors have the same numbers.
 void NcclPart::split(Draw& draw, std::string& text) {
   const int salt = draw.from(1, 1000);
   text = "nccl: split";
@@ -158,7 +158,7 @@ void NcclPart::split(Draw& draw, std::string& text) {
 void NcclPart::end(Draw& draw, std::string& text) {
   text = "nccl: end";
   const int how = draw.from(0, 3);
-  if (how == 0) return;  // by abort, which nobody else hears of
+  if (how == 0) return;  // after an abort, of which nobody else hears
   if (how == 1) must(ncclCommFinalize(handle_), "ncclCommFinalize");
   must(ncclCommDestroy(std::exchange(handle_, nullptr)), "ncclCommDestroy");
 }

@@ -19,17 +19,17 @@ namespace ccoll::testing::soak {
 
 class NcclPart {
  public:
-  /// A start-up of its own would need the round's options as variables, which all rounds of a
-  /// process would share.
+  /// It uses an existing communicator: a start-up of its own would read the round's options from
+  /// variables, which all rounds of a process share.
   explicit NcclPart(Communicator part);
   ~NcclPart();
   NcclPart(const NcclPart&) = delete;
   NcclPart& operator=(const NcclPart&) = delete;
 
-  /// Makes random calls, the same on all ranks, and checks them; says in `text` what they are.
-  /// Throws Error with the communicator's kind and the text of ncclGetLastError, or WrongResult.
+  /// Makes random calls, the same on all ranks, checks them, and describes them in `text`. Throws
+  /// Error with the communicator's kind and ncclGetLastError's text, or WrongResult.
   void next(Draw& draw, std::string& text);
-  /// Ends it in one of the ways that a program has.
+  /// Ends it in one of the ways that programs use.
   void end(Draw& draw, std::string& text);
 
  private:
@@ -38,7 +38,7 @@ class NcclPart {
   void group(Draw& draw, std::string& text);
   void messages(Draw& draw, std::string& text);
   void split(Draw& draw, std::string& text);
-  /// Throws where a function has failed.
+  /// Throws if a function has failed.
   void must(int code, std::string_view function) const;
 
   std::shared_ptr<nccl::Comm> comm_;

@@ -13,7 +13,7 @@
 namespace ccoll::testing::soak {
 namespace {
 
-/// Elements of a block: one line, some, or many slices.
+/// Elements of a block: one line, a few, or many slices.
 std::size_t draw_count(Draw& draw, int size) {
   const int most = std::max(1, 400'000 / size);
   const int scale = draw.from(0, 9);
@@ -21,7 +21,7 @@ std::size_t draw_count(Draw& draw, int size) {
   return static_cast<std::size_t>(draw.from(1, std::min(up_to, most)));
 }
 
-/// `size` ranks, which run on one host or are taken to.
+/// `size` ranks, which run on one host or are treated so.
 Collective draw_collective(Draw& draw, int size, bool may_be_ragged) {
   std::vector<const CatalogueEntry*> all;
   for (const auto& entry : catalogue())
@@ -36,8 +36,8 @@ Collective draw_collective(Draw& draw, int size, bool may_be_ragged) {
   return what;
 }
 
-/// A failure breaks one communicator and no other: who has heard of it does not come to a part, and
-/// only a time limit tells those who have come.
+/// A failure breaks one communicator only: a rank that has heard of it does not join a part, and
+/// those that have joined find out only by a time limit.
 GroupOptions options_of_part() {
   GroupOptions options;
   options.timeout = std::chrono::seconds(8);
@@ -93,7 +93,7 @@ void Operations::asynchronous() {
     calls_++;
     calls.emplace_back(ranks_, what, root);
   }
-  // Waited for whatever comes: their buffers go with this function.
+  // The calls must end in any case, because their buffers end with this function.
   for (auto& call : calls) works.push_back(call.begin_async());
   const bool backwards = draw_.chance(50);
   for (std::size_t i = 0; i < works.size(); i++) works[backwards ? works.size() - 1 - i : i].wait();
@@ -133,7 +133,7 @@ void Operations::batch() {
   const int size = ranks_.size(), me = ranks_.rank();
   const int salt = draw_.from(1, 1000), tag = draw_.from(0, 3);
   const auto count = draw_count(draw_, 16 * size);
-  // Who sends to whom: about a third of all pairs, the same on all ranks.
+  // The pairs that exchange data, about a third of all, the same on all ranks.
   std::vector<std::vector<bool>> sends(static_cast<std::size_t>(size));
   for (auto& row : sends)
     for (int to = 0; to < size; to++) row.push_back(draw_.chance(33));
@@ -165,7 +165,7 @@ void Operations::on_part() {
   std::vector<int> some(static_cast<std::size_t>(size));
   std::iota(some.begin(), some.end(), 0);
   std::erase_if(some, [&](int rank) { return rank > 0 && draw_.chance(40); });
-  // The part draws by a seed of its own, for ranks outside of it draw nothing meanwhile.
+  // The part draws from its own seed, because ranks outside of it draw nothing meanwhile.
   Draw of_part(static_cast<std::uint64_t>(draw_.from(0, 1 << 30)));
   text_ = how == 0 ? "duplicate" : how == 1 ? "split" : "subgroup";
   const auto what = text_;
@@ -207,7 +207,7 @@ void Operations::through_nccl() {
     }
     part.end(of_part, text_);
   } catch (const Error& error) {
-    // The duplicate numbers its ranks as the communicator does.
+    // The duplicate's ranks have the communicator's numbers.
     on_error_(ranks_, text_, error);
     well = false;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Random operations of a communicator's ranks, each checked. All its ranks draw the same.
+/// Random operations of a communicator's ranks, each checked. All ranks draw the same.
 
 #include <functional>
 #include <string>
@@ -11,22 +11,22 @@
 
 namespace ccoll::testing::soak {
 
-/// A part of the ranks failed, and all have agreed on that: the communicator itself may be whole.
+/// A part of the ranks failed, and all agree on that: the communicator itself may be intact.
 struct PartFailed {
   std::string what;
 };
 
 class Operations {
  public:
-  /// Tells of an error on a communicator that was made from another.
+  /// Reports an error on a communicator that was made from another.
   using OnError = std::function<void(Communicator& where, const std::string& what, const Error&)>;
 
   Operations(Communicator& ranks, std::uint64_t seed, OnError on_error)
       : ranks_(ranks), draw_(seed), on_error_(std::move(on_error)) {}
 
-  /// The next. Throws what its calls throw, WrongResult, or PartFailed.
+  /// Runs the next operation. Throws its calls' errors, WrongResult, or PartFailed.
   void next();
-  /// What it is about.
+  /// Its description.
   const std::string& text() const { return text_; }
   /// How many calls were made.
   int calls() const { return calls_; }

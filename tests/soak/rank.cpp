@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One process of a soak's round, with some of its ranks: they run random operations under faults,
-// shrink when one has failed, and go on. tools/soak starts it and judges what it reports.
+// shrink after a failure, and go on. tools/soak starts it and judges its reports.
 //   soak_rank ROUND PROCESS
 #include <fcntl.h>
 #include <signal.h>
@@ -60,7 +60,7 @@ void Report::write(const nlohmann::json& line) {
   auto stamped = line;
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   stamped["at"] = std::chrono::duration<double>(now).count();
-  // A message may quote bytes that are no text.
+  // A message may quote bytes that are not valid text.
   const auto text = stamped.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   (void)!::write(descriptor_, text.data(), text.size());
 }
@@ -73,15 +73,15 @@ double seconds_since(Clock::time_point begun) {
   return std::chrono::duration<double>(Clock::now() - begun).count();
 }
 
-/// Whatever calls at the doors of the dead has given up by then (transport/shm/visit.cpp), on a
-/// machine that is busy.
+/// Connection attempts to dead ranks have been given up by then (transport/shm/visit.cpp), even on
+/// a busy machine.
 constexpr auto kLetGo = 20s;
 
-/// Where every communicator fails (shared memory was asked for, and there is none), ranks stop
-/// here.
+/// Ranks stop here if every communicator fails because shared memory was requested and there is
+/// none.
 constexpr int kMostGenerations = 12;
 
-/// What the ranks of this process share.
+/// Shared by the ranks of this process.
 struct Process {
   Round round;
   std::size_t number = 0;
@@ -146,7 +146,7 @@ class Member {
     }
   }
 
-  /// Whether it was the last: nobody is still to die, and all operations went well.
+  /// Whether it was the last: no rank is still to die, and all operations succeeded.
   bool go_through_generation() {
     Operations operations(*ranks_, process_.round.seed + static_cast<std::uint64_t>(generation_),
                           [this](Communicator& where, const std::string& what, const Error& error) {
@@ -170,7 +170,7 @@ class Member {
       wrong(operations.text() + ": " + error.what());
       throw;
     } catch (const PartFailed&) {
-      // It was told by whom it befell.
+      // The ranks that had the failure have reported it.
     }
     process_.report.write({{"event", "calls"}, {"rank", rank_}, {"calls", operations.calls()}});
     return well;
@@ -179,7 +179,7 @@ class Member {
   bool shrink() {
     since_ = Clock::now();
     try {
-      // The old one first has a successor, then it ends.
+      // The old one is replaced before it ends.
       auto next = ranks_->shrink();
       ranks_ = std::move(next);
       process_.report.write({{"event", "shrunk"},
@@ -257,7 +257,7 @@ std::vector<std::string> open_files() {
   return all;
 }
 
-/// Nothing is left that was not there before.
+/// Whether nothing is left that was not there before.
 bool is_let_go(Process& process, const Held& before, std::size_t threads_before) {
   const auto begun = Clock::now();
   for (;;) {
@@ -284,9 +284,9 @@ int be_process(const std::string& path, std::size_t number) {
   Report fault_log(base + ".faults");
   process.plan = faults::parse(process.round.faults[number]);
   process.fault_log = fault_log.descriptor();
-  // Those of the beginning may be cut later.
+  // The first connections may be cut later, so they are logged, too.
   faults::note_connections(process.fault_log);
-  // The service thread would end with the last communicator.
+  // Keeps the service thread, which would otherwise end with the last communicator.
   auto alone = Communicator::create(make_inproc_store(), 0, 1);
   open_devices();
   const auto before = held_now();

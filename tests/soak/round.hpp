@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// One round of the soak (tools/soak), as tools/soak writes it into a file for its ranks, and what
-/// they write for tools/soak to judge.
+/// One round of the soak: the file that tools/soak writes for its ranks, and their reports that it
+/// judges.
 
 #include <algorithm>
 #include <cstdint>
@@ -17,12 +17,12 @@
 
 namespace ccoll::testing::soak {
 
-/// A process dies so long after that generation of communicators began on one of its ranks, or an
-/// earlier one in which nobody is left whose turn is before its own.
+/// A process dies this long after the given generation of communicators begins on one of its ranks.
+/// An earlier generation counts if no rank remains that would die before.
 struct Death {
   int generation = 0;
   int microseconds = 0;
-  bool freezes = false;  ///< it is stopped for good, rather than killed
+  bool freezes = false;  ///< it is stopped for good instead of killed
 };
 
 struct Round {
@@ -30,22 +30,22 @@ struct Round {
   std::string transport;
   std::string interface;
   std::string token;
-  std::uint64_t seed = 0;  ///< of the operations
-  int operations = 0;      ///< of a generation in which nobody is to die
+  std::uint64_t seed = 0;  ///< for the operations
+  int operations = 0;      ///< in a generation without deaths
   bool faults_at_start = false;
   bool checksum = false;
   int heartbeat_ms = 10'000;
-  std::vector<std::vector<int>> processes;   ///< the ranks of each
+  std::vector<std::vector<int>> processes;   ///< each process's ranks
   std::vector<std::string> faults;           ///< by process, see faults.hpp
   std::vector<std::optional<Death>> deaths;  ///< by process
-  std::vector<int> slow;                     ///< ranks that dawdle
+  std::vector<int> slow;                     ///< ranks that are slow
 
   int size() const {
     std::size_t all = 0;
     for (const auto& ranks : processes) all += ranks.size();
     return static_cast<int>(all);
   }
-  /// The generation in which the first of these ranks dies; none where none of them is to.
+  /// The generation in which the first of these ranks dies; none if none will.
   std::optional<int> next_death(const std::vector<int>& ranks) const {
     std::optional<int> next;
     for (std::size_t i = 0; i < processes.size(); i++)
@@ -57,7 +57,7 @@ struct Round {
 
 Round read_round(const std::string& path);
 
-/// Lines of JSON, whole ones although several threads write and the process may be killed.
+/// Writes whole lines of JSON, even if several threads write or the process is killed.
 class Report {
  public:
   explicit Report(const std::string& path);
@@ -68,7 +68,7 @@ class Report {
   int descriptor_ = -1;
 };
 
-/// The same numbers on every rank that draws from the same seed.
+/// Gives the same numbers on every rank that draws from the same seed.
 class Draw {
  public:
   explicit Draw(std::uint64_t seed) : random_(seed) {}

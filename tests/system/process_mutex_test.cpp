@@ -21,7 +21,7 @@ using namespace ccoll;
 
 namespace {
 
-/// Of a child that does `body` and is to be done with it within 5 s.
+/// The status of a child that runs `body`, which must end within 5 s.
 template <typename Body>
 int status_of_child(Body body) {
   const pid_t child = fork();
@@ -53,7 +53,7 @@ TEST_CASE("a mutex of the process is free in every child, and guards there", "[c
           }) == 0);
   over = true;
   other.join();
-  // A child may fork in its turn.
+  // A child may fork as well.
   CHECK(status_of_child([&] {
           const int status = status_of_child([&] { const std::lock_guard lock(mutex); });
           if (status != 0) _exit(1);

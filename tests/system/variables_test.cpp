@@ -24,7 +24,7 @@ std::string read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The table as docs/environment.md has it, from its first heading on.
+/// The table as in docs/environment.md, from its first heading on.
 std::string page_of_table() {
   std::string page;
   for (const VariableGroup& group : variable_groups()) {
@@ -40,7 +40,7 @@ std::string page_of_table() {
   return page;
 }
 
-/// What stands in quotes in a source file and looks like the name of a variable that is read.
+/// Quoted words of a source file that look like names of variables that it reads.
 std::set<std::string> names_in(const std::string& source) {
   static const std::regex name(
       "\"((CCOLL|MASTER|TORCHELASTIC|OMPI|PMI|PMIX|MPI|SLURM)_[A-Za-z_]*[A-Za-z]|TMPDIR|RANK|"
@@ -145,7 +145,7 @@ TEST_CASE("variables: whatever is set to what it may not be is found, and named"
         const std::string wrong = std::string(word) + "x";
         CHECK(said(name, wrong) ==
               fmt::format("{}={}: expected {}; did you mean {}?", name, wrong, expected, word));
-        // Nothing else is a list.
+        // No other value is a list.
         const auto several = fmt::format("^{},{}", words.front(), word);
         CHECK((said(name, several) == "") == is_list);
         CHECK(said(name, several + ",").starts_with(name + "="));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// failing_program WHAT: a job in which the last rank does what it should not, for diagnosis_test.
+// failing_program WHAT: a job whose last rank misbehaves, for diagnosis_test.
 #include <signal.h>
 
 #include <chrono>

@@ -22,7 +22,7 @@ Rounds rounds_of_entry(const CatalogueEntry& entry, Rank size, Rank root, std::u
   });
 }
 
-/// What an output must hold in the end, by the definition of its kind: the shares and the block.
+/// The final content of an output by its kind's definition: the shares and the block.
 std::pair<std::vector<Share>, std::uint32_t> expected(const Problem& problem, Rank rank,
                                                       std::uint32_t block) {
   const auto copy_of = [](Rank from) { return std::vector<Share>{{from, 1}}; };
@@ -53,15 +53,15 @@ void check_results(const Rounds& rounds, const Board& board) {
       const std::uint32_t held = board.content_at(rank, Place::output, block);
       REQUIRE(held < rounds.contents.size());
       CHECK(is_result(rounds, rank, block, held));
-      if (problem.kind == Kind::barrier) continue;  // which may combine twice
+      if (problem.kind == Kind::barrier) continue;  // a barrier may combine twice
       const Content& content = rounds.contents[held];
       CHECK(std::pair{content.shares, content.block} == expected(problem, rank, block));
     }
   }
 }
 
-/// Nothing is sent that its sender does not hold, nothing passes on its way for ever, and no
-/// message is lost.
+/// A sender holds everything that it sends, nothing stays in transit for ever, and no message is
+/// lost.
 void check_round(const Rounds& rounds, const Board& before, const Round& round) {
   for (const Message& message : round.messages) {
     CHECK(message.received);
@@ -72,7 +72,7 @@ void check_round(const Rounds& rounds, const Board& before, const Round& round) 
       for (const Holding& holding : before.held_by(message.from.rank)) {
         holds |= holding.content == piece.content && holding.block == piece.block;
       }
-      // What a step stores and sends without having waited appears with the message.
+      // Data that a step stores and sends without waiting appears with the message.
       for (const Change& change : round.changes) {
         holds |= change.rank == message.from.rank && change.holding.content == piece.content;
       }
@@ -114,7 +114,7 @@ TEST_CASE("rounds: in the end every rank holds the result, and all that was sent
             CHECK(holding.place != Place::passing);
           }
         }
-        // A picture does not show which messages are of one step.
+        // A picture does not show which messages belong to one step.
         total.elems_repeated = theory.total.elems_repeated;
         busiest.elems_repeated = theory.busiest.elems_repeated;
         CHECK(total == theory.total);
@@ -139,7 +139,7 @@ TEST_CASE("rounds: a ring's are as many as its messages, each rank sending one i
   Board board(rounds);
   board.advance();
   board.advance();
-  // Block 1 has been to ranks 2, 3 and 0, where it waits to go on.
+  // Block 1 has been to ranks 2, 3 and 0, where it waits to be forwarded.
   const std::uint32_t passing = board.content_at(0, Place::passing, 1);
   REQUIRE(passing < rounds.contents.size());
   CHECK(rounds.contents[passing].shares == std::vector<Share>{{0, 1}, {2, 1}, {3, 1}});

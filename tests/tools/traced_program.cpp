@@ -20,7 +20,7 @@ void make_calls(ccoll::Communicator& world) {
   const int rank = world.rank(), size = world.size();
   std::vector<float> in(1 << 14, 1), out(in.size());
   world.all_reduce(in, ccoll::Block(out.data(), in.size(), kType));
-  // Small ones, which the short way takes from the second on.
+  // Small calls, which take the short path from the second on.
   for (int i = 0; i < 100; i++)
     world.all_reduce(ccoll::ConstBlock(in.data(), 2, kType), ccoll::Block(out.data(), 2, kType));
   std::vector<ccoll::Block> blocks;
@@ -51,7 +51,7 @@ void be_late(ccoll::Communicator& world) {
   world.all_reduce(in, ccoll::Block(out.data(), in.size(), kType));
 }
 
-/// From now on a file may have 4 KiB; beyond, writes fail as on a full disk.
+/// Limits files to 4 KiB; writes beyond fail as on a full disk.
 void fill_up(ccoll::Communicator& world) {
   float one = 1, sum = 0;
   world.all_reduce(ccoll::ConstBlock(&one, 1, kType), ccoll::Block(&sum, 1, kType));

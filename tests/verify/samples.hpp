@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Small schedules written by hand, known to be right: what the verifier must accept, and reject
-/// once anything in them is changed.
+/// Small, correct schedules written by hand: the verifier must accept them, and reject them after
+/// any change.
 
 #include <vector>
 

@@ -161,7 +161,7 @@ TEST_CASE("verifier: finish must come once, and not before all contributions are
 TEST_CASE("verifier: a contribution that is combined twice is a wrong result",
           "[schedule][verify]") {
   Programs programs = samples::exchange();
-  // Rank 0 returns what it has made, instead of its own contribution.
+  // Rank 0 sends back its result instead of its contribution.
   programs[0].lanes[0].steps = {
       step({{1, 0}}, {input(0)}, {output(0)}, {}),
       step({}, {output(0)}, {}, {1}),
@@ -199,8 +199,8 @@ TEST_CASE("verifier: a lend that the peer may still read when it is overwritten 
   CHECK(has(in_place, FindingKind::race));
   CHECK(in_place.text().find("rank 0 lane 0 step 1") != std::string::npos);
 
-  // Scratch that the next window overwrites. Windows are ordered only through room in the link:
-  // rank 0 goes on to the next before rank 1 has popped.
+  // The next window overwrites scratch memory. Only room in the link orders windows: rank 0 goes on
+  // to the next before rank 1 has popped.
   Programs scratch = samples::exchange();
   Lane& lane = scratch[0].lanes[0];
   lane.scratch_blocks = 1;
@@ -211,7 +211,7 @@ TEST_CASE("verifier: a lend that the peer may still read when it is overwritten 
   CHECK(verify_all_reduce(scratch).text().empty());
   lane.steps[2].lend = Lend::always;
   CHECK(has(verify_all_reduce(scratch), FindingKind::race));
-  // One window has no next.
+  // A single window has no next one.
   CHECK(verify_all_reduce(scratch, 2, 2).text().empty());
 }
 
@@ -229,7 +229,7 @@ TEST_CASE("verifier: lanes joined by nothing race", "[schedule][verify]") {
   programs[0].lanes[1].steps[0].after = After{0, 7};
   CHECK(has(verify_all_reduce(programs), FindingKind::malformed));
 
-  // Two lanes that come after each other.
+  // Two lanes that wait for each other.
   programs = samples::tree();
   programs[0].lanes[0].steps[0].after = After{1, 0};
   CHECK(has(verify_all_reduce(programs), FindingKind::deadlock));
@@ -247,7 +247,7 @@ TEST_CASE("verifier: reading input after the output was stored fails in place",
 }
 
 TEST_CASE("verifier: ranks that combine in different order are found", "[schedule][verify]") {
-  // All send to all. Rank 2 combines 0 with 1 and then itself, in two steps; others in one.
+  // All send to all. Rank 2 combines 0 with 1 and then itself, in two steps; the others in one.
   Programs programs;
   for (Rank rank = 0; rank < 3; ++rank) {
     const Rank low = rank == 0 ? 1 : 0;
@@ -311,7 +311,7 @@ TEST_CASE("verifier: what does not exist is malformed", "[schedule][verify]") {
 }
 
 TEST_CASE("verifier: each kind's outputs must hold what the kind says", "[schedule][verify]") {
-  // Two ranks send their own block, or the root its blocks, and store what comes.
+  // Two ranks send their own block (or the root its blocks) and store what arrives.
   const auto check = [](Kind kind, const Programs& programs) {
     Problem problem;
     problem.kind = kind;

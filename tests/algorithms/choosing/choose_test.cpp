@@ -67,7 +67,7 @@ TEST_CASE("choosing: where ports bound long calls, each has a lane", "[algorithm
       CHECK(ns_of(one) / ns_of(chosen) == Approx(rails).epsilon(0.1));
       CHECK(chosen_with(rails, 1).choice.lanes == 1);
     }
-    // A lane takes one port at a time, however many there are.
+    // A lane uses one port at a time, however many there are.
     CHECK(ns_of(chosen_with(8, 1)) >= ns_of(chosen_with(1, 1)) * 0.999);
   }
 }
@@ -127,7 +127,7 @@ TEST_CASE("choosing: what anyone would expect", "[algorithms]") {
       {Kind::all_reduce, 8, 64 << 20, {ring, two_shot}},
       {Kind::all_reduce, 64, 8, {recursive_doubling, tree, double_tree}},
       {Kind::all_reduce, 1024, 1 << 10, {recursive_doubling, tree, double_tree}},
-      // Fewer bytes than a tree, fewer messages than a ring.
+      // It sends fewer bytes than a tree and fewer messages than a ring.
       {Kind::all_reduce, 1024, 1 << 20, {recursive_halving}},
       {Kind::reduce_scatter, 64, 1 << 10, {recursive_halving}},
       {Kind::all_gather, 64, 64, {recursive_doubling, bruck}},
@@ -200,13 +200,13 @@ TEST_CASE("choosing: in memory, where ranks take turns, rounds cost more than me
   };
   CHECK(chosen(Kind::all_to_all, 64, memory) == Algorithm::pairwise);
   CHECK(chosen(Kind::all_to_all, 64, wires) == Algorithm::bruck);
-  // The root writes once what all others read.
+  // The root writes once, and all others read that.
   CHECK(chosen(Kind::broadcast, 256 << 10, memory) == Algorithm::linear);
   CHECK(chosen(Kind::broadcast, 256 << 10, wires) != Algorithm::linear);
 }
 
 TEST_CASE("choosing: of what is as fast, what sends least often wins", "[algorithms]") {
-  // Of one host's memory.
+  // Costs of one host's memory.
   CostTable costs;
   costs.links = {
       .latency_ns = 150, .bandwidth_bytes_per_s = 9e9, .sender_share = 1, .step_ns = 120};
@@ -242,7 +242,7 @@ TEST_CASE("choosing: what sends most counts for less where receivers bear a part
   };
   CHECK(predicted(Kind::broadcast, Algorithm::linear, copies) <
         0.5 * predicted(Kind::broadcast, Algorithm::linear, wire));
-  // Everyone sends as much as it receives, so both take their part of everything.
+  // All ranks send as much as they receive, so both ends pay equally.
   CHECK(predicted(Kind::all_gather, Algorithm::ring, copies) ==
         Approx(predicted(Kind::all_gather, Algorithm::ring, wire)));
 }

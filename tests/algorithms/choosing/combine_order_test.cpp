@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What keeps_order() says of algorithms, held to what the verifier finds in their programs. (Orders
-// by rank are held to real reductions that do not commute:
+// Checks keeps_order() of each algorithm against the verifier's analysis of its programs. (Orders
+// by rank are tested with real non-commutative reductions:
 // tests/comm/api/custom_reduction_test.cpp.)
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -10,15 +10,15 @@
 namespace ccoll::test {
 namespace {
 
-/// "0+1+2": one step has combined all.
+/// "0+1+2": one step combines all.
 std::string in_one_step(Rank size) {
   std::string text = "0";
   for (Rank rank = 1; rank < size; ++rank) text += fmt::format("+{}", rank);
   return text;
 }
 
-/// Whether every element of every result is combined so, for all sizes that a schedule must work
-/// for.
+/// Whether every element of every result is combined so, for all sizes that a schedule must
+/// support.
 bool is_at_once(const CatalogueEntry& entry, Problem problem) {
   const std::uint32_t blocks = problem.size == 1 ? 1 : entry.theory(problem).blocks;
   for (VerifyCase& one :

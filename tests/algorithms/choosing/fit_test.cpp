@@ -16,7 +16,7 @@ double factor(double most, Random& random) {
   return std::pow(most, std::uniform_real_distribution(-1.0, 1.0)(random));
 }
 
-/// Every algorithm of every kind at some sizes, as `costs` choose slices and lanes; without times.
+/// Every algorithm of every kind at some sizes, with slices and lanes chosen by `costs`; no times.
 std::vector<Measured> calls(Rank size, const CostTable& costs) {
   std::vector<Measured> all;
   for (const CatalogueEntry& entry : catalogue()) {
@@ -86,7 +86,7 @@ TEST_CASE("fitting: picks is what choosing costs", "[algorithms]") {
   std::erase_if(measured, [](const Measured& one) {
     return one.problem.kind != Kind::barrier && one.problem.kind != Kind::all_to_all;
   });
-  // As predicted, but for all_to_all of 8 bytes, whose choice takes 4 times what another does.
+  // Times as predicted, except all_to_all of 8 bytes, whose choice takes 4 times another's time.
   const Algorithm chosen = choose(measured.front().problem, 4, {}).choice.algorithm;
   for (Measured& one : measured) one.ns = predicted(one, {});
   CHECK(assess({}, measured).picks == Approx(1));
@@ -98,7 +98,7 @@ TEST_CASE("fitting: picks is what choosing costs", "[algorithms]") {
   for (Measured& one : measured)
     if (one.problem == measured.front().problem && one.choice.algorithm == chosen)
       one.ns = 4 * best;
-  // Of five problems one: four sizes of all_to_all, and the barrier.
+  // One of five problems: four sizes of all_to_all, and the barrier.
   CHECK(assess({}, measured).picks == Approx(std::pow(4, 1.0 / 5)));
 }
 

@@ -70,7 +70,7 @@ TEST_CASE("no rank is an inner node of both trees, but rank 0 of an odd number",
   }
 }
 
-/// What of a rank's program grows: steps, and their peers.
+/// The growing parts of a rank's program: steps, and their peers.
 std::size_t extent(const Program& program) {
   std::size_t extent = 0;
   for (const Lane& lane : program.lanes) {

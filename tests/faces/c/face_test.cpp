@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C interface where a C program would go wrong, and what it gives back of each kind. That every
-// operation does what it should is docs/examples/operations.c's to show.
+// Wrong calls of the C interface, and what each kind of call returns. docs/examples/operations.c
+// shows that every operation works.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
@@ -37,7 +37,7 @@ ccoll_block of(std::vector<float>& data) {
   return ccoll_block_of(data.data(), data.size(), CCOLL_FLOAT32);
 }
 
-/// That a call is refused as a wrong argument, in words that contain `why`.
+/// Checks that a call is refused as a wrong argument, with a text that contains `why`.
 void refused(ccoll_result result, const std::string& why) {
   CHECK(result == CCOLL_INVALID_ARGUMENT);
   CHECK_THAT(ccoll_error_text(), Catch::Contains(why));
@@ -104,13 +104,13 @@ TEST_CASE("c: structs of an older or a newer program are understood", "[faces][c
   const Pair pair;
   float value = 1;
   const ccoll_block block = ccoll_block_of(&value, 1, CCOLL_FLOAT32);
-  // An older one, that ends behind the time limit: the rest of its memory is not looked at.
+  // An older struct, which ends after the time limit: memory behind it is not read.
   ccoll_call_options options;
   std::memset(&options, 0xff, sizeof options);
   options.size = offsetof(ccoll_call_options, algorithm);
   options.timeout_ms = -5;
   refused(ccoll_all_reduce(pair.ranks[0], &block, &block, CCOLL_SUM, &options), "-5 ms");
-  // A newer one.
+  // A newer struct.
   struct {
     ccoll_call_options known;
     std::int64_t unknown[2];
@@ -265,7 +265,7 @@ TEST_CASE("c: registered memory is shared memory of ccoll's", "[faces][c]") {
   CHECK(ccoll_memory_size(nullptr) == 0);
 }
 
-// A store of the caller's, in a map.
+// A store of the caller's, kept in a map.
 namespace {
 
 struct Map {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What lies beside a source belongs to someone else, who may be writing it. The thread sanitizer
-/// alone sees whoever reads it.
+/// Memory next to a source belongs to other code, which may be writing it. Only the thread
+/// sanitizer detects reads of it.
 
 #include <array>
 #include <catch2/catch.hpp>

@@ -16,7 +16,7 @@ static_assert(Block<LoneThread> && Block<HostBlock>);
 
 constexpr std::uint32_t kThreads = 4;
 
-/// Threads of one block write neighbours' plain words between barriers; 0 wrong if those order.
+/// Threads of one block write neighbours' plain words between barriers; returns 0 if those order.
 std::uint32_t rotate(const HostBlock& block, std::array<std::uint32_t, kThreads>& words) {
   std::uint32_t wrong = 0;
   for (std::uint32_t round = 0; round < 100; ++round) {

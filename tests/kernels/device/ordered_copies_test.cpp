@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is ordered of a launch, by several blocks of several threads: it is copied, and by no other
-// launch.
+// Copies ordered for a launch are made by several blocks of several threads of that launch, and by
+// no other launch.
 #include "kernels/device/ordered_copies.hpp"
 
 #include <catch2/catch.hpp>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Device code with a host thread for each device thread: what it says about races holds under the
-/// thread sanitizer.
+/// Device code with a host thread per device thread, so that the thread sanitizer finds its races.
 
 #include <catch2/catch.hpp>
 #include <random>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// One call of device::combine held to the host's kernel bit by bit, sentinels round the output.
+/// One call of device::combine, checked bit by bit against the host's kernel, with sentinels around
+/// the output.
 
 #include <algorithm>
 #include <cstddef>
@@ -18,7 +19,7 @@
 
 namespace ccoll::testing {
 
-/// How the addresses of a call lie to each other.
+/// The relative alignment of a call's addresses.
 enum class Alignment : std::uint8_t { whole_words, alike, by_element, any };
 inline constexpr Alignment kAlignments[] = {Alignment::whole_words, Alignment::alike,
                                             Alignment::by_element, Alignment::any};
@@ -49,7 +50,7 @@ class Trial {
     for (Guarded<T>& buffer : buffers_) pointers_.push_back(buffer.data());
   }
 
-  /// By every thread of a block.
+  /// Must be called by every thread of a block.
   template <device::Block B>
   void run(const B& block) {
     device::combine(block, data_type_of<T>, shape_.op,
@@ -57,13 +58,13 @@ class Trial {
                      buffers_[in_place_].data(), shape_.elems * sizeof(T), divisor_});
   }
 
-  // For who runs it where these buffers cannot be reached: the last one is no source.
+  // For tests that run it where these buffers are unreachable: the last one is no source.
   const Shape& shape() const { return shape_; }
   std::vector<Guarded<T>>& buffers() { return buffers_; }
   std::size_t out() const { return in_place_; }
   std::uint32_t divisor() const { return divisor_; }
 
-  /// "" if nothing.
+  /// Returns "" if nothing is wrong.
   std::string what_is_wrong() {
     std::vector<Guarded<T>> expected = before_;
     std::vector<const std::byte*> sources;
@@ -71,7 +72,7 @@ class Trial {
     find_combine(data_type_of<T>, shape_.op)(sources.data(), sources.size(),
                                              expected[in_place_].data(), shape_.elems, divisor_);
     for (std::size_t b = 0; b < buffers_.size(); ++b) {
-      // With it the sentinels.
+      // Includes the sentinels.
       if (!(buffers_[b] == expected[b])) return describe(b, expected[b]);
     }
     return "";
@@ -107,7 +108,7 @@ class Trial {
   }
 
   Shape shape_;
-  std::size_t in_place_ = 0;  ///< which buffer is the output; the last is no source
+  std::size_t in_place_ = 0;  ///< the buffer that is the output; the last is no source
   std::uint32_t divisor_ = 1;
   std::vector<Guarded<T>> buffers_;
   std::vector<Guarded<T>> before_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// Every word of the layer, and a block that takes what a peer has published and publishes in turn,
-/// for ptx_test to read. The shape is the one that compilers turn into ld.global.nc where pointers
-/// are `const __restrict__`.
+/// Every word operation of the layer, and a block that consumes a peer's published data and
+/// publishes its own, for ptx_test to inspect. Compilers turn this shape into ld.global.nc if
+/// pointers are `const __restrict__`.
 
 #include "kernels/device/combine.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One suite for every store: what ccoll/store.hpp promises.
+// One suite for every store: the promises of ccoll/store.hpp.
 #include "ccoll/store.hpp"
 
 #include <unistd.h>
@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A place where stores meet; connect() gives another store onto the same keys.
+/// A place where stores meet; connect() gives another store with the same keys.
 struct Place {
   std::string name;
   std::function<std::shared_ptr<Store>()> connect;
@@ -64,7 +64,7 @@ std::optional<ErrorKind> kind_of(const std::function<void()>& call) {
   return std::nullopt;
 }
 
-/// Runs `work` with 0 … count-1 on a thread each; the first failure's text, or "".
+/// Runs `work` with 0 … count-1 on a thread each; returns the first failure's text, or "".
 std::string on_threads(int count, const std::function<void(int)>& work) {
   std::mutex mutex;
   std::string failure;
@@ -135,7 +135,7 @@ TEST_CASE("every store refuses keys and values over the limits", "[rendezvous][c
     CHECK(kind_of([&] { store->set(key, ""); }) == ErrorKind::invalid_argument);
     const std::string value(kMaxValueBytes, 'v');
     CHECK(kind_of([&] { store->set("k", value + "v"); }) == ErrorKind::invalid_argument);
-    // Much to move where processors are few, and nothing that a prefix changes.
+    // It moves much data for few processors, and a prefix changes nothing.
     if (place.name.starts_with("prefix")) continue;
     store->set("k", value);
     CHECK(store->get("k") == value);
@@ -175,7 +175,7 @@ TEST_CASE("a barrier of any store holds until all came, again and again, without
     CHECK(on_threads(3, [&](int i) {
             const auto store = place.connect();
             for (int round = 1; round <= 5; ++round) {
-              // One is late: whoever passes without it has counted the caller that timed out.
+              // One is late: a thread that passes without it has counted the caller that timed out.
               if (i == round % 3) std::this_thread::sleep_for(5ms);
               ++arrived;
               store->barrier("b", 3, 10s);

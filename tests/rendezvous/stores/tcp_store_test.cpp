@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What only a store over TCP has: strangers, clients that die or come early, and crowds.
+// Specific to the store over TCP: strangers, clients that die or come early, and crowds.
 #include <netdb.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -70,7 +70,7 @@ asio::awaitable<void> open_one(std::shared_ptr<net::Service> service, std::strin
                                          "is it running?"));
 }
 
-/// A connection whose hello was good.
+/// A connection with a valid hello.
 tcp::socket open_connection(const std::shared_ptr<net::Service>& service,
                             const StoreServer& server) {
   Opened opened;
@@ -82,8 +82,8 @@ tcp::socket open_connection(const std::shared_ptr<net::Service>& service,
 
 static std::atomic<bool> name_service_is_asked = false, name_service_answers = false;
 
-/// Instead of the C library's: a name service that does not answer until it is told, and then knows
-/// of nobody.
+/// Replaces the C library's function: a name service that hangs until released, and then knows no
+/// name.
 extern "C" int getaddrinfo(const char*, const char*, const addrinfo*, addrinfo**) {
   name_service_is_asked = true;
   for (int i = 0; !name_service_answers && i < 2000; i++) std::this_thread::sleep_for(10ms);
@@ -148,7 +148,7 @@ TEST_CASE("a client may come before its server", "[rendezvous]") {
   const testing::KeptPort port;
   auto client =
       std::async(std::launch::async, [&] { return connect_tcp_store(port.address(), {}, 20s); });
-  std::this_thread::sleep_for(100ms);  // for some tries in vain
+  std::this_thread::sleep_for(100ms);  // time for some failed attempts
   const auto server = serve_tcp_store(port.address());
   const auto store = client.get();
   store->set("k", "v");
@@ -185,13 +185,13 @@ TEST_CASE("the store of a job serves its ranks only, and tells others whose it i
     });
   };
   CHECK(outcome(rendezvous::JobClaim{"a"}) == "no failure");
-  CHECK(outcome(std::nullopt) == "no failure");  // whoever connects by himself
+  CHECK(outcome(std::nullopt) == "no failure");  // a client that connects on its own
   CHECK_THAT(outcome(rendezvous::JobClaim{"b"}),
              Catch::StartsWith("mismatch: the store at " + server->address()) &&
                  Catch::Contains("of job 'a'") && Catch::Contains("of job 'b'") &&
                  Catch::Contains("MASTER_PORT"));
   CHECK_THAT(outcome(rendezvous::JobClaim{""}), Catch::Contains("of a job without a name"));
-  // Who is to serve it itself: this process may have been given the address in another form.
+  // The rank that is to serve it itself: this process may have the address in another form.
   CHECK(outcome(rendezvous::JobClaim{"a", jobs->process()}) == "no failure");
   CHECK_THAT(outcome(rendezvous::JobClaim{"a", rendezvous::OwnJobs().process()}),
              Catch::Contains("is served by rank 0 of another job, or of an earlier start"));
@@ -218,7 +218,7 @@ TEST_CASE("a client that dies counts in no barrier", "[rendezvous]") {
   const auto server = serve_tcp_store();
   const auto service = net::Service::shared();
   {
-    // A barrier of two at "b", as a client sends it, and then its end.
+    // A barrier of two at "b", as a client sends it, followed by its end.
     net::Writer writer;
     writer.number(std::uint64_t{1}).number(std::uint8_t{10}).number(std::uint64_t{2});
     writer.number(std::uint32_t{1}).text("b").number(std::uint32_t{0});
@@ -241,7 +241,7 @@ TEST_CASE("one server serves 2,000 clients at once", "[rendezvous][stress]") {
   const auto server = serve_tcp_store();
   std::vector<std::shared_ptr<Store>> clients;
   for (std::size_t i = 0; i < count; ++i) clients.push_back(connect_tcp_store(server->address()));
-  // A client is through its hello a moment before the server counts it.
+  // A client finishes its hello a moment before the server counts it.
   CHECK(eventually([&] { return server->statistics().clients == count; }));
   std::atomic<int> good{0};
   std::vector<std::thread> threads;

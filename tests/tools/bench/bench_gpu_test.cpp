@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What cc-bench has a GPU do, over a host that plays one.
+// cc-bench's work on a GPU, with a host that plays one.
 #include <cuda_runtime_api.h>
 
 #include <atomic>
@@ -21,7 +21,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// One of the threads of a launch, which wait for nobody.
+/// One thread of a launch; the threads do not wait for each other.
 struct OneThread {
   std::uint32_t number = 0;
   std::uint32_t count = 1;
@@ -30,7 +30,7 @@ struct OneThread {
   void barrier() const {}
 };
 
-/// Of what is copied, and of each operation that there is on the type.
+/// A copy, and each operation of the type.
 std::vector<Recipe> all_recipes(int size) {
   std::vector<Recipe> all;
   for (const DataType type : kDataTypes) {
@@ -132,7 +132,7 @@ TEST_CASE("calls are timed by the clock of their stream, twenty in a row", "[ben
     REQUIRE(cudaLaunchHostFunc(gpu->stream(), count, &over) == cudaSuccess);
     most_in_stream = std::max(most_in_stream, calls - over);
   };
-  // The clock goes on by a millisecond from one event to the next.
+  // The clock advances by 1 ms from one event to the next.
   const auto singly = gpu->time(45, true, call);
   CHECK(singly.size() == 46);
   for (const double us : singly) CHECK(us == Approx(1000));

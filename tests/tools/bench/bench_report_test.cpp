@@ -47,7 +47,7 @@ nlohmann::json make_document(const std::vector<Row>& rows) {
   return document;
 }
 
-/// A file of this test with `text` in it, gone with the value.
+/// A test file with `text` in it, removed with this.
 class TextFile {
  public:
   explicit TextFile(const std::string& text) {
@@ -181,7 +181,7 @@ TEST_CASE("an algorithm has one colour and dash on all pages", "[bench][unit]") 
     const std::string box = legend.substr(legend.find(key));
     const std::size_t begin = box.find("class=\"series ") + 14;
     const std::string look = box.substr(begin, box.find('"', begin) - begin);
-    // The lines look as the legend says.
+    // The lines look as in the legend.
     CHECK(chart(series, "t", "us").find(fmt::format("series n{} {}\"", number, look)) !=
           std::string::npos);
     return look;
@@ -189,7 +189,7 @@ TEST_CASE("an algorithm has one colour and dash on all pages", "[bench][unit]") 
   CHECK(look_of({"ring", "tree"}, 0) == look_of({"tree", "two_shot", "ring"}, 2));
   CHECK(look_of({"tree", "ring"}, 0) == look_of({"all_reduce tree"}, 0));
   CHECK(look_of({"ring", "tree"}, 0) != look_of({"ring", "tree"}, 1));
-  // Two series by one algorithm are told apart.
+  // Two series by one algorithm have different looks.
   const std::vector<std::string> twice = {"all_reduce float32 ring", "all_reduce int8 ring"};
   CHECK(look_of(twice, 0) != look_of(twice, 1));
   std::set<std::string> looks;

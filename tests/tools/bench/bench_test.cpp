@@ -238,14 +238,14 @@ TEST_CASE("the table fits 80 columns and marks unsteady times", "[bench][unit]")
   CHECK(table.line(row).find("100.0~") != std::string::npos);
   CHECK(table.heading().find("root") != std::string::npos);
   CHECK(Table(*find_operation("barrier"), {}).heading().find("root") == std::string::npos);
-  // A value that all rows share stands above the table; the usual table has all other columns.
+  // A value that all rows share is shown above the table; the usual table has all other columns.
   const Extras alike{.types = false, .reductions = false, .roots = false};
   row.bytes = 32 << 20;
   const Table usual(*find_operation("reduce"), alike);
   CHECK(usual.line(row).size() <= 80);
   CHECK_THAT(usual.heading(), Catch::Contains("p99") && Catch::Contains("via") &&
                                   !Catch::Contains("root") && !Catch::Contains("redop"));
-  // Where columns are too few, those that say least go first.
+  // If there is too little room, the least informative columns go first.
   const Extras narrow{.types = false, .reductions = false, .roots = false, .width = 66};
   CHECK(Table(*find_operation("reduce"), narrow).line(row).size() <= 66);
   CHECK_THAT(Table(*find_operation("reduce"), narrow).heading(),
@@ -423,7 +423,7 @@ TEST_CASE("inputs make the same bits in every order of combining", "[bench][prop
 TEST_CASE("a pattern's values differ between ranks and places", "[bench][property]") {
   for (const DataType type : kDataTypes) {
     Patterns patterns({type, ReduceOp::sum, 4});
-    // Of float8 few numbers add up exactly, of bools there are but two.
+    // Few float8 numbers add up exactly, and there are only two bools.
     const bool is_poor = type >= DataType::float8_e4m3;
     const std::uint64_t most_differ = is_poor ? kPeriod / 4 : kPeriod * 9 / 10;
     const auto a = patterns.input(0);
@@ -528,7 +528,7 @@ TEST_CASE("waiting costs what it is spent on, and a call that does not go on by 
     const auto index = static_cast<std::size_t>(pair.rank());
     sleeps[index] = measure_waiting(pair, kLate, RankIs::thread, [&] { pair.barrier(); });
     spins[index] = measure_waiting(pair, kLate, RankIs::thread, [&] {
-      // However little of a core it gets.
+      // Waits for CPU time, however little of a core it gets.
       const auto cpu_time = [before = thread_cpu_time()] { return thread_cpu_time() - before; };
       while (pair.rank() == 0 && cpu_time() < kLate) continue;
       pair.barrier();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A user of cc-bench meets this first: which sizes are measured, how much memory they may take,
-/// how long it will take, and the help.
+/// A new user of cc-bench sees this first: the measured sizes, their memory, the duration, and the
+/// help.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -42,7 +42,7 @@ TEST_CASE("the largest size is always measured, and the usual ones are powers of
     CAPTURE(size);
     CHECK(std::ranges::find(sizes, size) != sizes.end());
   }
-  // A factor is that of every size.
+  // A factor applies to every size.
   const auto asked = parse({"all_reduce", "-e", "100", "-f", "2"});
   REQUIRE(asked);
   CHECK(size_list(asked->sizes, 4) == Sizes{8, 16, 32, 64, 100});
@@ -63,13 +63,13 @@ TEST_CASE("memory that a host has left is read, with that of its control groups"
   write("sys/fs/cgroup/outer/inner/memory.max", "max\n");
   write("sys/fs/cgroup/outer/inner/memory.current", "1000\n");
   CHECK(available_memory(root) == 500u * 1024);
-  // The group around it has less left; its file pages give way.
+  // The enclosing group has less left; its file pages can be reclaimed.
   write("sys/fs/cgroup/outer/memory.max", "300000\n");
   write("sys/fs/cgroup/outer/memory.current", "200000\n");
   CHECK(available_memory(root) == 100'000u);
   write("sys/fs/cgroup/outer/memory.stat", "anon 5\ninactive_file 50000\n");
   CHECK(available_memory(root) == 150'000u);
-  // The first version; and a name that is the host's, not the container's.
+  // Version 1, with a name from the host's view instead of the container's.
   write("proc/self/cgroup", "5:cpu:/a\n4:memory:/not/here\n");
   write("sys/fs/cgroup/memory/memory.limit_in_bytes", "70000\n");
   write("sys/fs/cgroup/memory/memory.usage_in_bytes", "90000\n");

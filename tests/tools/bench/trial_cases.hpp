@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What cc-bench's check has to find, wherever the buffers are.
+/// The errors that cc-bench's check has to find, in any kind of memory.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -11,12 +11,12 @@
 
 namespace ccoll::bench {
 
-/// How a test writes to the buffers: the memory of a GPU, or of the host.
+/// How a test writes to the buffers, in a GPU's memory or the host's.
 struct TrialMemory {
   Gpu* gpu = nullptr;
   std::function<void(std::byte* data, const Segment& segment, std::span<const std::byte> period)>
       fill;
-  std::function<void(std::byte* byte)> flip;  ///< all its bits
+  std::function<void(std::byte* byte)> flip;  ///< inverts all bits of the byte
 };
 
 inline void check_trial(const Operation& operation, const Shape& shape, bool in_place,
@@ -33,7 +33,7 @@ inline void check_trial(const Operation& operation, const Shape& shape, bool in_
     memory.flip(byte);
     CHECK(trial.count_wrong_elems() == 0);
   };
-  // Before a call everything that it must write is wrong, except what is in place already.
+  // Before a call all its output must be wrong, except data that is already in place.
   if (!layout.result.empty()) {
     if (operation.name != "broadcast" && !trial.is_shared())
       CHECK(trial.count_wrong_elems() == layout.output_elems);
@@ -49,7 +49,7 @@ inline void check_trial(const Operation& operation, const Shape& shape, bool in_
   CHECK(trial.count_wrong_elems() == 0);
   if (layout.output_elems > 0) finds(out - 1, 1);
   if (trial.is_shared()) return;
-  // Just behind, and just before.
+  // The bytes just behind and just before.
   finds(out, 1);
   auto* const in = static_cast<std::byte*>(const_cast<void*>(trial.input()));
   finds(in - 1, 1);
@@ -57,7 +57,7 @@ inline void check_trial(const Operation& operation, const Shape& shape, bool in_
   finds(in + layout.input_elems * 4, 1);
 }
 
-/// Of every operation, in place and not, on each of 3 ranks.
+/// Tests every operation, in place and not, on each of 3 ranks.
 inline void check_trials(const TrialMemory& memory) {
   for (const Operation& operation : operations()) {
     if (!operation.has_data) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of phases that end well, fail, crash, hang or are cut: shells take their place.
+// The handling of phases that succeed, fail, crash, hang or are cut; shells play the phases.
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ std::string text_of(const std::string& path) {
   return text.str();
 }
 
-/// Gone, or nothing but a name that nobody has asked for.
+/// Whether it has ended, including as a zombie.
 bool is_dead(const std::string& process) {
   const std::string stat = text_of("/proc/" + process + "/stat");
   const auto name_end = stat.rfind(')');
@@ -112,7 +112,7 @@ TEST_CASE("gpu-check: told to stop it ends its phase and still makes its table",
   CHECK(endings[0].outcome == Outcome::incomplete);
   CHECK(endings[0].said == "told to stop");
   CHECK(endings[1].said == "told to stop");
-  // Nothing was found wrong, but nothing was shown either.
+  // No error was found, but nothing was shown, either.
   CHECK(status_of(endings) == kWrong);
 }
 
@@ -176,7 +176,7 @@ TEST_CASE("gpu-check: what a phase prints is printed as it comes, whatever becom
           "[tools]") {
   const ccoll::testing::Directory directory;
   const std::string seen = directory.path() + "/seen";
-  // The phase ends well only if what it has said was passed on while it ran.
+  // The phase succeeds only if its output was forwarded while it ran.
   std::fflush(stdout);
   const int before = dup(STDOUT_FILENO);
   REQUIRE(std::freopen(seen.c_str(), "w", stdout) != nullptr);
@@ -220,7 +220,7 @@ TEST_CASE("gpu-check: a GPU that works no more ends the run, one that recovers d
     CHECK(endings[4].said == "the GPU does not work: no copy");
   }
   SECTION("after a while") {
-    // The second look finds it well.
+    // The second health check succeeds.
     const auto endings =
         run_phases(phases, health("rm " + file + " 2>/dev/null && exit 1; exit 0"));
     REQUIRE(endings.size() == 4);
@@ -233,7 +233,7 @@ TEST_CASE("gpu-check: a GPU that works no more ends the run, one that recovers d
       CHECK(endings[i].said == "the GPU does not work: no copy");
   }
   SECTION("well, and nothing else") {
-    // Nothing was shown of ccoll.
+    // Nothing was shown about ccoll.
     CHECK(status_of(run_phases({}, health("exit 0"))) == kWrong);
   }
   SECTION("none") {

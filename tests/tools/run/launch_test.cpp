@@ -159,7 +159,7 @@ TEST_CASE("meeting place: ranks that come and go at once are at one place or non
     for (int round = 0; round < kRounds; ++round) {
       const auto presence = MeetingFile::open(place);
       if (!presence) return presence.error().message;
-      // The file that the lock is of must be the one that others find.
+      // The locked file must be the one that others find.
       if (!fs::exists(place)) return std::string("a rank is there and the file is not");
     }
     return std::string();

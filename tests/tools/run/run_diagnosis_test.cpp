@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What cc-run makes of a directory of dumps and of how its ranks ended, without any rank.
+// cc-run's diagnosis from a directory of dumps and the ranks' exit statuses, without any rank.
 #include "run/diagnosis.hpp"
 
 #include <signal.h>
@@ -70,7 +70,7 @@ TEST_CASE("cc-run's diagnosis: how ranks ended stands before what they said", "[
         Lines{"rank 1 (process 101) was killed by SIGSEGV", failure});
   CHECK(told({end_of(0, 1), end_of(1, 3)}) ==
         Lines{"rank 1 (process 101) ended with status 3, and told of no failure", failure});
-  // 250 is a number that no signal has.
+  // No signal has the number 250.
   CHECK(told({end_of(0, 1), end_of(1, 250, true)}) ==
         Lines{"rank 1 (process 101) was killed by 250", failure});
   auto ended_by_us = end_of(1, SIGTERM, true);

@@ -23,7 +23,7 @@ const Cell& at(const Rounds& rounds, const Table& table, const CellName& cell) {
   return table.at(std::size_t{cell.row} * rounds.blocks + cell.column);
 }
 
-/// Whether all of `part` is in what `whole` was combined from.
+/// Whether all of `part` is in the parts from which `whole` was combined.
 bool holds(const Rounds& rounds, std::uint32_t whole, std::uint32_t part) {
   if (whole >= rounds.contents.size()) return false;
   return std::ranges::all_of(rounds.contents[part].shares, [&](const Share& share) {
@@ -32,7 +32,7 @@ bool holds(const Rounds& rounds, std::uint32_t whole, std::uint32_t part) {
   });
 }
 
-/// `number`: of the round, from 1.
+/// `number`: the round's, from 1.
 void check_messages(const Picture& picture, const std::vector<Table>& tables, std::size_t number) {
   const Rounds& rounds = picture.rounds;
   for (const Message& message : rounds.rounds[number - 1].messages) {
@@ -46,11 +46,11 @@ void check_messages(const Picture& picture, const std::vector<Table>& tables, st
     REQUIRE(reached.size() == message.pieces.size());
     for (std::size_t i = 0; i < left.size(); ++i) {
       const std::uint32_t content = message.pieces[i].content;
-      // What is stored and sent without having waited appears with the message.
+      // Data that is stored and sent without waiting appears with the message.
       CHECK((holds(rounds, at(rounds, tables[number - 1], left[i]).content, content) ||
              holds(rounds, at(rounds, tables[number], left[i]).content, content)));
       CHECK(reached[i].row == message.to);
-      // A step that waits for several messages does nothing before the last has come.
+      // A step that waits for several messages does nothing before the last has arrived.
       CHECK(std::any_of(tables.begin() + std::ptrdiff_t(number), tables.end(),
                         [&](const Table& table) {
                           return holds(rounds, at(rounds, table, reached[i]).content, content);
@@ -96,8 +96,8 @@ TEST_CASE("cells: a sum that was passed on is shown in that round, and is gone i
   const auto ranks = [&](std::size_t round) {
     return shown.rounds.contents[at(shown.rounds, tables[round], {1, 3}).content].shares.size();
   };
-  CHECK(ranks(1) == 2);  // 0+1 has come
-  CHECK(ranks(2) == 2);  // and goes
+  CHECK(ranks(1) == 2);  // 0+1 has arrived
+  CHECK(ranks(2) == 2);  // and leaves
   CHECK(ranks(3) == 1);
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 using Catch::Contains;
 
-/// With 10 us of latency and a byte in a nanosecond.
+/// Latency is 10 us, and a byte takes 1 ns.
 std::vector<double> ends(Kind kind, Algorithm algorithm, Rank size, std::uint64_t count) {
   CallWords words;
   words.operation = to_string(kind);
@@ -38,19 +38,19 @@ std::vector<double> ends(Kind kind, Algorithm algorithm, Rank size, std::uint64_
 
 TEST_CASE("cc-show compare: rounds last what the formulas say", "[show][unit]") {
   for (const Rank n : {2, 5, 8}) {
-    // Blocks of 500 elements are 2 us.
+    // A block of 500 elements takes 2 us.
     const std::vector<double> ring = ends(Kind::all_reduce, Algorithm::ring, n, 500 * n);
     REQUIRE(ring.size() == 2 * (n - 1));
     for (std::size_t i = 0; i < ring.size(); ++i) CHECK(ring[i] == Approx(12.0 * double(i + 1)));
-    // Nobody waits for anything: the latency is there once.
+    // No rank waits, so the latency counts once.
     const std::vector<double> pairs = ends(Kind::all_to_all, Algorithm::pairwise, n, 500);
     REQUIRE(pairs.size() == n - 1);
     CHECK(pairs.back() == Approx(10 + 2.0 * (n - 1)));
-    // The root sends all, and then receives nothing.
+    // The root sends everything, and then receives nothing.
     CHECK(ends(Kind::scatter, Algorithm::linear, n, 500).back() == Approx(10 + 2.0 * (n - 1)));
     CHECK(ends(Kind::gather, Algorithm::linear, n, 500).back() == Approx(10 + 2.0 * (n - 1)));
   }
-  // Rounds of a tree overlap: leaves that have sent do not wait for those that combine.
+  // Rounds of a tree overlap: leaves that have sent do not wait for ranks that combine.
   for (const CatalogueEntry& entry : catalogue()) {
     for (const Rank n : {2, 5, 8}) {
       CAPTURE(to_string(entry.kind), to_string(entry.algorithm), n);
@@ -59,7 +59,7 @@ TEST_CASE("cc-show compare: rounds last what the formulas say", "[show][unit]") 
       CHECK((each.empty() || each.front() >= 10));
     }
   }
-  // Who is alone sends nothing.
+  // A single rank sends nothing.
   CHECK(ends(Kind::all_reduce, Algorithm::ring, 1, 8) == std::vector<double>{0});
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using Catch::Contains;
 
-/// The words of the line that begins with `first`, which must be there.
+/// The words of the line that begins with `first`; the line must exist.
 std::vector<std::string> line_of(const std::string& text, const std::string& first) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -52,7 +52,7 @@ TEST_CASE("cc-show: the commands to type first work", "[show][unit]") {
     std::vector<std::string> words;
     for (std::string word; rest >> word;) words.push_back(word);
     CAPTURE(line);
-    // Not the interactive form where the tests run in a terminal.
+    // Avoids the interactive form if the tests run in a terminal.
     if (words.front() == "steps") words.emplace_back("--all");
     const auto output = answer(words);
     REQUIRE(output);
@@ -100,7 +100,7 @@ TEST_CASE("cc-show: every command says how it is used", "[show][unit]") {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);)
       CHECK(line.size() <= 80 + 2);  // bytes; an ellipsis has three
-    // Its lines are broken.
+    // Undoes the line breaks.
     std::ranges::replace(text, '\n', ' ');
     CHECK_THAT(text, Contains("Usage: cc-show " + std::string(command.name)));
     CHECK_THAT(text, Contains(std::string(command.meaning)));

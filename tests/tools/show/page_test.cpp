@@ -112,10 +112,10 @@ TEST_CASE("cc-show page: every message of a small ring is broken, as the verifie
     CHECK(fault["ok"] == fault["text"].get<std::string>().empty());
     CHECK_FALSE(fault["what"].get<std::string>().empty());
     ++ways[fault["how"]];
-    // Whoever loses a message is waited for.
+    // A rank waits for the lost message.
     if (fault["how"] == "drop") CHECK_THAT(fault["text"], Contains("waits for a message"));
   }
-  // Six messages of each rank.
+  // Each rank has six messages.
   CHECK(ways["drop"] == 24);
   CHECK(ways["reorder"] == 24);
   CHECK(ways["duplicate"] > 0);
@@ -131,7 +131,7 @@ TEST_CASE("cc-show page: it loads nothing from anywhere and its own parts stay s
   for (const char* name : {"src=\"", "href=\"http", "url(", "@import", "fetch("}) {
     CHECK_THAT(page, !Contains(name));
   }
-  // The only address is the name of a kind of element.
+  // The only address is the namespace of an element.
   std::size_t addresses = 0;
   for (std::size_t at = page.find("://"); at != std::string::npos; at = page.find("://", at + 1)) {
     addresses++;

@@ -21,7 +21,7 @@ nlohmann::json called(std::vector<std::string> words) {
   return nlohmann::json::parse(said(words));
 }
 
-/// A file that is gone with it.
+/// A file that is removed with this.
 class File {
  public:
   explicit File(const std::string& text)
@@ -88,8 +88,8 @@ TEST_CASE("cc-show call: every operation gives what it promises, by any number o
   }
 }
 
-/// What rank `rank` of a group must have after a v-operation: by the definitions of MPI. `sent`
-/// has what each sends to each; the rank of a job is what stands in its numbers.
+/// The expected result of rank `rank` of a group after a v-operation, by MPI's definitions. `sent`
+/// holds what each sends to each; the numbers show a job's rank.
 std::vector<std::int64_t> expected_after(const bench::Operation& operation,
                                          const std::vector<std::vector<int>>& sent,
                                          const std::vector<int>& job_ranks, std::size_t rank,
@@ -139,7 +139,7 @@ std::string splits_text(const std::vector<std::vector<int>>& rows) {
 
 TEST_CASE("cc-show call --splits: every v-operation gives what it promises, in groups too",
           "[show][property]") {
-  // Two groups of ranks in an order of their own, and one rank in none.
+  // Two groups with their own order of ranks, and one rank in none.
   const std::vector<std::vector<int>> groups = {{4, 0, 2}, {1, 3, 6}};
   for (const bench::Operation& operation : bench::operations()) {
     if (!operation.ragged) continue;
@@ -264,7 +264,7 @@ TEST_CASE("cc-show call --buffers: each buffer gets what a call on it alone give
       };
       const auto result = call({"--buffers", "2,0,3"});
       CHECK(result["buffers"] == std::vector{2, 0, 3});
-      // The second buffer goes on where the first one's numbers end.
+      // The second buffer continues where the first one's numbers end.
       const auto blocks =
           operation == "reduce_scatter" ? groups.find('/') == groups.npos ? 4 : 2 : 1;
       const auto first = call({"--count", "2"});

@@ -32,7 +32,7 @@ std::vector<std::string> words_of(const CatalogueEntry& entry, Rank size) {
           fmt::format("{}", 2 * size)};
 }
 
-/// Every index and rank in the document names something that is there.
+/// Checks that every index and rank in the document refers to an existing item.
 void check_references(const json& document) {
   const std::size_t ranks = document["ranks"];
   const std::size_t contents = document["contents"].size();
@@ -108,7 +108,7 @@ TEST_CASE("rounds as JSON: the numbers are those that the operation makes of 10r
   CHECK(results({"broadcast", "-n", "3", "-c", "2", "--root", "2"}) == Texts{"20", "21"});
   // Wraps modulo 256, as int8 does.
   CHECK(results({"all_reduce", "-n", "6", "-c", "1", "--dtype", "int8"}) == Texts{"-106"});
-  // 21 is 20 in this type, 20 + 1 is 20 again, and 20 + 11 is 32.
+  // In this type 21 is 20, 20 + 1 is 20 again, and 20 + 11 is 32.
   CHECK(results({"all_reduce", "-n", "3", "-c", "2", "--dtype", "fp8_e4m3"}) == Texts{"30", "32"});
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// A learner's schedule, and what is said of it with a mistake in one line.
+/// A learner's schedule, and the diagnosis of a mistake in one line.
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ namespace {
 
 using Catch::Contains;
 
-/// Each rank starts with the block of its own number, other than the library's ring does.
+/// Each rank starts with the block of its own number, unlike the library's ring.
 std::string learners_ring() {
   std::string text = "# my first ring\nschedule all_reduce ranks 3 count 6\n";
   for (int rank = 0; rank < 3; ++rank) {
@@ -39,7 +39,7 @@ std::string learners_ring() {
   return text;
 }
 
-/// The ring with one line, counted from 1, replaced; an empty one takes it away.
+/// The ring with one line, counted from 1, replaced; an empty one deletes it.
 std::string with_line(std::size_t number, const std::string& instead) {
   std::istringstream lines(learners_ring());
   std::string text;
@@ -49,7 +49,7 @@ std::string with_line(std::size_t number, const std::string& instead) {
   return text;
 }
 
-/// What learners read about a file that is well formed.
+/// The explanation that learners get of a well-formed file.
 std::string explained(const std::string& text) {
   auto file = parse_schedule_file(text);
   INFO((file ? std::string() : file.error().message));
@@ -96,7 +96,7 @@ TEST_CASE("cc-show run: a learner's ring is proven and drawn", "[show][unit]") {
 
 TEST_CASE("cc-show run: a message with the wrong block ends where it does not belong",
           "[show][unit]") {
-  // Rank 0 keeps what comes in step 3 as block 1 instead of 0, and does not get block 0.
+  // Rank 0 stores the data of step 3 as block 1 instead of 0, and does not get block 0.
   const std::string text = explained(with_line(8, "  3: recv 2 -> output[1], send 1"));
   CHECK_THAT(text, Contains("rank 0, block A; nothing was stored there"));
   CHECK_THAT(text,
@@ -105,7 +105,7 @@ TEST_CASE("cc-show run: a message with the wrong block ends where it does not be
 }
 
 TEST_CASE("cc-show run: an own contribution that is left out is missed", "[show][unit]") {
-  // Rank 0 passes on block 2 without adding its own.
+  // Rank 0 forwards block 2 without adding its own.
   const std::string text =
       explained(with_line(6, "  1: recv 2 -> scratch[2], send 1")
                     .replace(learners_ring().find("lane 0\n"), 7, "lane 0 scratch 2\n"));
@@ -114,7 +114,7 @@ TEST_CASE("cc-show run: an own contribution that is left out is missed", "[show]
 }
 
 TEST_CASE("cc-show run: a contribution that is in twice is shown where it ends", "[show][unit]") {
-  // Rank 1 sends back what already has rank 0's in it.
+  // Rank 1 sends back data that already contains rank 0's.
   const std::string text = explained(
       "schedule all_reduce ranks 2 count 2\n"
       "program rank 0 of 2 blocks 1\nlane 0\n"
@@ -162,7 +162,7 @@ TEST_CASE("cc-show run: a message that nobody takes is told", "[show][unit]") {
 }
 
 TEST_CASE("cc-show run: a forgotten finish is told as what it is", "[show][unit]") {
-  // As lesson 4's ring, but nobody finishes: every result is complete.
+  // Like lesson 4's ring, but without `finish`: every result is complete.
   std::string text = learners_ring();
   for (std::size_t at = 0; (at = text.find(" finish", at)) != std::string::npos;)
     text.erase(at, std::string_view(" finish").size());
@@ -184,7 +184,7 @@ TEST_CASE("cc-show run: programs that are missing are named, and a comma between
   CHECK_THAT(refused_text(text), Contains("ranks are separated by blanks, as in send 1 2"));
 }
 
-/// A reduce to rank 0 of three, whose lanes may be given otherwise.
+/// A reduce to rank 0 of three, whose lanes may be replaced.
 std::string reduce_to_0(const std::string& rank0, const std::string& rank1,
                         const std::string& rank2) {
   return "schedule reduce ranks 3 count 1 root 0\n"
@@ -232,16 +232,16 @@ TEST_CASE("cc-show run: what is overwritten before it is sent is told, with line
   };
   const std::string kSum = "recv 1 + input[0] finish -> output[0]\n";
   CHECK(all_reduce("  0: input[0] -> send 1\n  1: " + kSum).empty());
-  // Where the call is in place the sum lies where the numbers were that are still to be sent.
+  // In place, the sum overwrites numbers that are still to be sent.
   CHECK_THAT(all_reduce("  0: " + kSum + "  1: input[0] -> send 1\n"),
              Contains("rank 0 lane 0 step 1 (line 5) window 0: reads input block A after output "
                       "block A, the same memory where the call is in place, was stored"));
-  // Lent means that it may be read where it lies, until the receiver has it.
+  // Lent data may be read in place until the receiver has it.
   CHECK_THAT(all_reduce("  0: input[0] -> output[0], send 1 lend always\n  1: recv 1 + output[0] "
                         "finish -> output[0]\n"),
              Contains("rank 0 lane 0 step 1 (line 5) window 0: writes output block A while it may "
                       "still be lent by rank 0 lane 0 step 0 (line 4)"));
-  // The other rank's numbers are what is sent back, and not the own ones.
+  // The rank sends back the other rank's numbers instead of its own.
   CHECK_THAT(
       all_reduce("  0: recv 1 -> output[0]\n  1: output[0] -> send 1\n"),
       Contains("with a contribution in it more than once: no rank once, 2 times from rank 1, none "
@@ -249,7 +249,7 @@ TEST_CASE("cc-show run: what is overwritten before it is sent is told, with line
 }
 
 TEST_CASE("cc-show run: one that is right only for its own count is found", "[show][unit]") {
-  // With one element the second block is empty, and nobody misses it.
+  // With one element the second block is empty, and no rank needs it.
   const std::string text = explained(
       "schedule broadcast ranks 2 count 1 root 0\n"
       "program rank 0 of 2 blocks 2\nlane 0\n"

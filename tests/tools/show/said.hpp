@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// cc-show's answer to a command line, without a process of its own.
+/// Runs a cc-show command line in this process.
 
 #include <catch2/catch.hpp>
 #include <string>
@@ -24,7 +24,7 @@ inline Result<Output> answer(const std::vector<std::string>& words) {
   return output;
 }
 
-/// What it prints; it must be no wrong usage.
+/// Its output; the usage must be right.
 inline std::string said(const std::vector<std::string>& words) {
   const auto output = answer(words);
   INFO((output ? std::string() : output.error().message));
@@ -32,7 +32,7 @@ inline std::string said(const std::vector<std::string>& words) {
   return output->text;
 }
 
-/// What it says of wrong usage.
+/// Its error for wrong usage.
 inline std::string refused(const std::vector<std::string>& words) {
   const auto output = answer(words);
   INFO((output ? output->text : std::string()));

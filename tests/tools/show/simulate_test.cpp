@@ -121,7 +121,7 @@ TEST_CASE("cc-show simulate: a page stands alone and tells the table's figures",
                            "becomes faster than", "class=\"mark\"", "NCCL src/graph/tuning.cc"})
     CHECK_THAT(page, Contains(part));
   for (const char* address : {"http://", "https://", "url(", "src=\""}) {
-    // The name of XHTML is no address that anybody loads.
+    // The name of XHTML is an address that no browser loads.
     std::string rest = page;
     const std::string name = "http://www.w3.org/1999/xhtml";
     rest.erase(rest.find(name), name.size());

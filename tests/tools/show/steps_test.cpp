@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What `cc-show steps` prints, to be read in review: UPDATE_GOLDEN=1 writes what differs.
+/// The output of `cc-show steps`, for review: UPDATE_GOLDEN=1 writes what differs.
 
 #include <fmt/format.h>
 
@@ -115,7 +115,7 @@ TEST_CASE("cc-show steps: blocks have letters and ranks have numbers", "[show][u
   const std::string text = said({"steps", "all_reduce", "-a", "ring", "--step", "2"});
   CHECK_THAT(text, Contains("block A block B block C block D sent        received"));
   CHECK_THAT(text, Contains("C -> rank 1 B += from rank 3"));
-  // Not a digit of it could be taken for a rank.
+  // No digit in it can be mistaken for a rank.
   CHECK_THAT(text, !Contains("block 0") && !Contains("b2"));
   CHECK_THAT(said({"steps", "all_gather", "-a", "ring", "--step", "1"}),
              Contains("A -> rank 1") && Contains("D = from rank 3"));
@@ -137,7 +137,7 @@ TEST_CASE("cc-show steps: on a narrow screen contributions and blocks stay longe
   }
   CHECK_THAT(at("4", "60"), Contains("C -> 1 B += from 3") && !Contains("msgs"));
   CHECK_THAT(at("4", "52"), !Contains("sent   received") && Contains("No room for what each rank"));
-  // The diagonal of a ring of eight is seen whole.
+  // The diagonal of a ring of eight is shown whole.
   CHECK_THAT(at("8", "80"), !Contains("Shown are") && Contains("3/8 <"));
 }
 
@@ -187,7 +187,7 @@ TEST_CASE("palette: every tone is legible, on a white terminal and on a black on
   std::vector<Tone> tones(kBlockTones.begin(), kBlockTones.end());
   tones.insert(tones.end(), {kSending, kCopied, kCombined, kComplete, kFault});
   for (const Tone& tone : tones) {
-    // Each brings its own background, so the terminal's does not matter.
+    // Each has its own background, so the terminal's does not matter.
     const double text = luminance(tone.text), background = luminance(tone.background);
     CAPTURE(tone.background, tone.text);
     CHECK((std::max(text, background) + 0.05) / (std::min(text, background) + 0.05) >= 4.5);
@@ -215,7 +215,7 @@ TEST_CASE("cc-show steps: a block is followed from rank to rank", "[show][unit]"
   CHECK(std::ranges::count(text, '\n') == 2 + 6);
   CHECK(said({"steps", "all_reduce", "-a", "ring", "--follow", "block:B"}) == text);
   CHECK_THAT(text, Contains("the way of block B\n"));
-  // Of an all_to_all the blocks that are meant for a rank.
+  // The blocks of an all_to_all that are meant for one rank.
   const std::string blocks =
       said({"steps", "all_to_all", "-a", "bruck", "-n", "4", "--follow", "block:1"});
   for (const std::string label : {"0>1", "2>1", "3>1"}) CHECK_THAT(blocks, Contains(label));

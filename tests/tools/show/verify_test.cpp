@@ -15,9 +15,9 @@ namespace {
 
 using Catch::Contains;
 
-/// What is said of a schedule that must be found wrong.
+/// The report on a schedule that must be wrong.
 std::string said_of_wrong(std::vector<std::string> words) {
-  // In long lines, so that texts are found.
+  // Uses long lines, so that texts can be found.
   words.insert(words.end(), {"--width", "300"});
   const auto output = answer(words);
   INFO((output ? std::string() : output.error().message));
@@ -46,8 +46,8 @@ TEST_CASE("cc-show verify: every algorithm is proven, and it is said what was ch
 
 TEST_CASE("cc-show verify: counts the contributions of the schedules that it looked at",
           "[show][unit]") {
-  // Of four ranks and one block each: 3 + 3 windows, none, one element, and three: of results that
-  // four ranks contribute to, on four ranks.
+  // Four ranks with one block each: 3 + 3 windows, none, one element, and three; for results with
+  // four ranks' contributions on four ranks.
   const std::string text = said({"verify", "all_reduce", "--algo", "tree", "-n", "4"});
   const std::uint64_t expected = (3 + 3 + 0 + 1 + 1) * 4 * 4;
   CHECK_THAT(text, Contains("4 ranks\n") && Contains(fmt::format(" {} ", expected)));
@@ -97,7 +97,7 @@ TEST_CASE("cc-show verify --break: the tutorial's ring is wrong, which equal inp
   const std::string text = said_of_wrong({"verify", "all_reduce", "--break", "tutorial"});
   CHECK_THAT(text, Contains("rank 0, block A: its first element is 68, and should be 60"));
   CHECK_THAT(text, Contains("all ones for example"));
-  // 2(n-1) steps, each of which goes once round in turn, but for the ring of ours.
+  // 2(n-1) steps, in each of which ranks send in turn, unlike in our ring.
   CHECK_THAT(text, Contains("up to 23 others, in all_reduce by ring for 5."));
   CHECK_THAT(refused({"verify", "all_reduce", "-n", "2", "--break", "tutorial"}),
              Contains("3 ranks or more"));
@@ -141,7 +141,7 @@ TEST_CASE("cc-show steps --break: every form shows what is wrong", "[show][unit]
   const std::string text = with({"drop", "--all"});
   CHECK_THAT(text, Contains("Broken on purpose: rank 1 does not send"));
   CHECK_THAT(text, Contains("B not taken from rank 1"));
-  // A block that is not where it belongs says whose place it should be in.
+  // A misplaced block names the place where it belongs.
   CHECK_THAT(with({"tutorial", "--all"}), Contains("C:all"));
 
   const auto output =

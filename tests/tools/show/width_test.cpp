@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The text of each command fits a terminal of 80 columns, or the width that is asked for.
+/// The text of each command fits a terminal of 80 columns, or the requested width.
 
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using Catch::Contains;
 
-/// How many characters are seen of UTF-8.
+/// The number of visible characters of UTF-8.
 std::size_t seen(const std::string& line) {
   return static_cast<std::size_t>(std::ranges::count_if(
       line, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What cannot be, for every command: it is refused with what was given and what was expected.
+/// Invalid usage of each command is refused with the given and the expected values.
 
 #include <filesystem>
 
@@ -17,7 +17,7 @@ Words with(Words words, const Words& more) {
   return words;
 }
 
-/// The commands that take an operation, as short as they may be.
+/// The commands that take an operation, in their shortest form.
 const std::vector<Words> kCommands = {
     {"steps", "all_reduce", "--all"},
     {"call", "all_reduce"},
@@ -99,7 +99,7 @@ TEST_CASE("cc-show: a file that is none of ours is refused with line or reason",
   CHECK_THAT(refused({"simulate", "all_reduce", "--net", "/dev/null"}),
              Contains("/dev/null: it is empty"));
   CHECK_THAT(refused({"simulate", "all_reduce", "--net", "/"}), Contains("Is a directory"));
-  // A program is no schedule, no network and no list of numbers.
+  // A program is not a schedule, a network or a list of numbers.
   const std::string program = std::filesystem::read_symlink("/proc/self/exe");
   CHECK_THAT(refused({"run", program}), Contains(program));
   CHECK_THAT(refused({"simulate", "all_reduce", "--net", program}), Contains(program));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records that are made up from the schedules that the library runs, with times of a made-up
-// machine of which the truth is known.
+// Records made from the library's schedules, with times of a simulated machine whose behaviour is
+// known.
 #include "trace/analysis.hpp"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ using namespace ccoll::trace;
 
 namespace {
 
-/// Carries the programs out one step at a time, in random order among those that can run. Every
-/// step takes `work` of its own and every message arrives when it is sent.
+/// Executes the programs one step at a time, in random order among runnable steps. Every step takes
+/// `work`, and every message arrives when it is sent.
 class Machine {
  public:
   Machine(const Problem& problem, const Choice& choice, std::vector<std::uint64_t> begins,
@@ -117,7 +117,7 @@ class Machine {
   WholeCall call_;
   std::uint64_t windows_ = 0;
   std::vector<std::vector<At>> lanes_;
-  std::vector<std::uint64_t> free_;  ///< by rank: when its thread has nothing more to do
+  std::vector<std::uint64_t> free_;  ///< by rank: when its thread becomes idle
   std::map<std::tuple<Rank, std::uint16_t, Rank>, std::vector<std::uint64_t>> links_;
   std::map<std::tuple<Rank, std::uint16_t, std::uint32_t, std::uint64_t>, std::uint64_t> ended_;
 };
@@ -250,7 +250,7 @@ TEST_CASE("trace: records that contradict themselves are refused or end the path
   const Choice choice{Algorithm::ring, 1, 2};
   std::mt19937_64 random(1);
   auto call = Machine(problem, choice, {0, 0}, random).run();
-  // Each waits for what the other sends only later: a cycle.
+  // Each waits for a message that the other sends only later: a cycle.
   for (auto& run : call.ranks)
     for (auto& step : run->steps) {
       step.awaited = Awaited::message;
@@ -265,7 +265,7 @@ TEST_CASE("trace: records that contradict themselves are refused or end the path
 
 namespace {
 
-/// What each rank's record says of the blocks of that problem, cut as tracing cuts it.
+/// Each rank's record of the problem's blocks, cut as tracing cuts it.
 WholeCall recorded(const Problem& whole) {
   WholeCall call;
   for (Rank rank = 0; rank < whole.size; rank++) {
@@ -298,10 +298,10 @@ TEST_CASE("trace: the ranks' records together say how large every block was", "[
       whole.block_counts.push_back(i * 5 % 4);
     auto call = recorded(whole);
     CHECK(whole_problem(planned, call) == whole);
-    // Another's record tells the same, but of what each rank sends to each.
+    // Another rank's record has the same, unless sizes differ for each pair.
     call.ranks[5].reset();
     CHECK(whole_problem(planned, call).has_value() == !by_pairs);
-    // And the root's, of what each rank knows only of itself.
+    // Without the root's record, sizes that ranks keep private are unknown.
     call.ranks[2].reset();
     CHECK(whole_problem(planned, call).has_value() == !sizes_are_private(kind));
     planned.ragged = false;

@@ -10,7 +10,7 @@ namespace conformance {
 
 namespace {
 
-/// Before, between and behind the buffers, in elements.
+/// Elements before, between and behind the buffers.
 constexpr std::size_t kGuard = 16;
 constexpr unsigned char kMark = 0xa5;
 
@@ -66,7 +66,7 @@ Part::Part(const Case& judged, int rank, int ranks, Memory& memory)
   recv_ = {first, static_cast<std::size_t>(recv) * count};
   std::size_t end = first + std::max(send_.count, recv_.count);
   if (!judged.in_place) {
-    // Not at an equal alignment, either.
+    // The alignment differs, too.
     recv_.begin = first + send_.count + kGuard + 1;
     end = recv_.begin + recv_.count;
   } else if (send_.count < recv_.count) {
@@ -125,7 +125,7 @@ void Part::fill() {
     }
   }
   memory_->copy_in(data_, before_.data(), bytes_);
-  // A factor in memory of a device is read when the call runs: every second one is there.
+  // A factor in device memory is read when the call runs; every second one is there.
   if (!memory_->is_of_devices() || judged_.reduction != Reduction::premultiplied ||
       judged_.seed % 2 == 0) {
     return;
@@ -182,7 +182,7 @@ ncclResult_t Part::messages(ncclComm_t communicator, cudaStream_t stream) {
   } else {
     const std::size_t block = judged_.count * judged_.type->size;
     for (int i = 0; i < ranks_; ++i) {
-      // Neither in the order of ranks nor in one order for both.
+      // Neither in rank order nor in one order for both.
       const int to = (rank_ + i) % ranks_;
       const int from = (rank_ + ranks_ - i) % ranks_;
       note(ncclRecv(at(recv_) + static_cast<std::size_t>(from) * block, judged_.count, type, from,
@@ -206,7 +206,7 @@ ncclResult_t Part::make_operation(ncclRedOp_t& op, ncclComm_t communicator) {
 }
 
 ncclResult_t Part::call(ncclComm_t communicator, cudaStream_t stream) {
-  // A buffer that a rank does not use may be anything.
+  // A buffer that a rank does not use may be any address.
   auto* const nothing = reinterpret_cast<unsigned char*>(std::uintptr_t{0x10});
   unsigned char* const send = sends() ? at(send_) : nothing;
   unsigned char* const recv = receives() ? at(recv_) : nothing;
@@ -253,7 +253,7 @@ ncclResult_t Part::call(ncclComm_t communicator, cudaStream_t stream) {
       break;
   }
   if (!own_op) return code;
-  // A call that was made, or noted in a group, keeps it.
+  // A call that has been made, or recorded in a group, keeps it.
   const auto destroyed = ncclRedOpDestroy(op, communicator);
   return code != ncclSuccess ? code : destroyed;
 }
@@ -274,7 +274,7 @@ std::string Part::wrong() {
     return who + "element " + std::to_string(i) + " is " + shown(*judged_.type, got) + ", not " +
            shown(*judged_.type, right);
   }
-  // All other bytes are as they were. In place, the other blocks of an input are nobody's.
+  // All other bytes are unchanged. In place, the input's other blocks may hold anything.
   const bool free_input = judged_.in_place && receives();
   const auto inside = [size](std::size_t byte, const Extent& extent) {
     return byte >= extent.begin * size && byte < (extent.begin + extent.count) * size;

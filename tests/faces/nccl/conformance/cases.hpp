@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The judged calls: one operation with its type, reduction, root, size and place each; where its
-/// buffers lie, what is put there, and what must be there afterwards.
+/// The judged calls: each has an operation, type, reduction, root, size and placement of its
+/// buffers, and their contents before and after.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,8 +24,8 @@ enum class Operation {
   all_to_all,
   gather,
   scatter,
-  shift,     ///< each rank sends to the one `root` after it, also to itself where that is 0
-  exchange,  ///< all_to_all of sends and receives
+  shift,     ///< each rank sends to the rank `root` after it; to itself if that is 0
+  exchange,  ///< all_to_all by sends and receives
 };
 inline constexpr int kOperations = 11;
 
@@ -35,13 +35,13 @@ struct Case {
   Reduction reduction = Reduction::sum;
   int root = 0;
   std::size_t count = 0;
-  std::size_t offset = 0;  ///< of the buffers from where memory begins, in elements
+  std::size_t offset = 0;  ///< from the start of memory to the buffers, in elements
   bool in_place = false;
-  std::uint64_t seed = 0;  ///< tells its data from others'
+  std::uint64_t seed = 0;  ///< distinguishes its data from other cases'
 
   std::string text(int ranks) const;
   bool reduces() const;
-  /// Whether it is made of messages, which must be in a group where one thread makes them.
+  /// Whether it consists of messages, which need a group if one thread makes them all.
   bool is_of_messages() const {
     return operation == Operation::shift || operation == Operation::exchange;
   }
@@ -55,11 +55,11 @@ class Part {
   Part(Part&&) noexcept;
   Part& operator=(Part&&) = delete;
 
-  /// Puts the inputs in their place, and marks all the rest.
+  /// Writes the inputs, and marks all other memory.
   void fill();
-  /// The call itself; the first code that is not ncclSuccess, if any.
+  /// Makes the call; returns the first code that is not ncclSuccess, if any.
   ncclResult_t call(ncclComm_t communicator, cudaStream_t stream);
-  /// Says what is wrong, or nothing.
+  /// Describes the first error; empty if there is none.
   std::string wrong();
 
  private:
@@ -83,8 +83,8 @@ class Part {
   Extent recv_;
   std::size_t bytes_ = 0;
   unsigned char* data_ = nullptr;
-  void* factor_ = nullptr;  ///< of a pre-multiplied sum, where it is read when the call runs
-  std::vector<unsigned char> before_;  ///< what the memory held when the call was made
+  void* factor_ = nullptr;             ///< for a pre-multiplied sum, read when the call runs
+  std::vector<unsigned char> before_;  ///< the memory's content when the call was made
 };
 
 /// How many cases there are, and how large.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of GPUs, each with a stream for every rank of this process that uses it.
+// GPU memory, with a stream per GPU for every rank of this process that uses it.
 #include <cuda_runtime.h>
 
 #include <bit>
@@ -21,7 +21,7 @@ void check(cudaError_t error, const char* what) {
   throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
 }
 
-/// As long as it lives, what its thread asks for does not disturb captures of other threads.
+/// While it lives, its thread's calls do not disturb other threads' captures.
 class BesideCaptures {
  public:
   BesideCaptures() { check(cudaThreadExchangeStreamCaptureMode(&mode_), "exchanging the mode"); }
@@ -33,8 +33,8 @@ class BesideCaptures {
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
-/// Memory of devices, none of which goes back to CUDA before the end: cudaFree waits for all
-/// streams of a device, and so for calls of other ranks there that wait for this one.
+/// Device memory, returned to CUDA only at the end: cudaFree waits for all streams of a device, and
+/// so for other ranks' calls there that wait for this one.
 class Pool {
  public:
   Pool() = default;
@@ -44,7 +44,7 @@ class Pool {
     for (const auto& [data, kind] : all_) cudaFree(data);
   }
 
-  /// On the calling thread's current device.
+  /// Takes memory of the calling thread's current device.
   void* take(std::size_t bytes) {
     Kind kind{0, std::bit_ceil(bytes)};
     check(cudaGetDevice(&kind.first), "cudaGetDevice");
@@ -66,14 +66,14 @@ class Pool {
   }
 
  private:
-  using Kind = std::pair<int, std::size_t>;  ///< a device, and so many bytes
+  using Kind = std::pair<int, std::size_t>;  ///< device and bytes
 
   std::mutex mutex_;
   std::map<void*, Kind> all_;                ///< guarded by mutex_
   std::map<Kind, std::vector<void*>> free_;  ///< guarded by mutex_
 };
 
-/// Threads of several ranks use it side by side.
+/// Threads of several ranks may use it concurrently.
 class DeviceMemory final : public Memory {
  public:
   explicit DeviceMemory(int ranks) {
@@ -126,7 +126,7 @@ class DeviceMemory final : public Memory {
     check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
     check(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
     check(cudaGraphLaunch(ready, stream), "cudaGraphLaunch");
-    // A graph that was launched goes on.
+    // A launched graph still completes.
     check(cudaGraphExecDestroy(ready), "cudaGraphExecDestroy");
     check(cudaGraphDestroy(graph), "cudaGraphDestroy");
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which cases there are: all of them, or so many that each operation, type, reduction, root, size
-// and place comes several times.
+// The list of cases: all of them, or enough that each operation, type, reduction, root, size and
+// placement occurs several times.
 #include <algorithm>
 
 #include "cases.hpp"
@@ -22,7 +22,7 @@ bool goes_in_place(Operation operation) {
   return operation != Operation::shift && operation != Operation::exchange;
 }
 
-/// One case of that operation, type and reduction for each root, size and place.
+/// A case of that operation, type and reduction for each root, size and placement.
 void add_all(std::vector<Case>& all, Case next, const Scope& scope) {
   std::vector<std::size_t> sizes(std::begin(kSmall), std::end(kSmall));
   const auto type = next.type->number;
@@ -47,12 +47,12 @@ void add_all(std::vector<Case>& all, Case next, const Scope& scope) {
   }
 }
 
-/// Two of them, drawn.
+/// Two of them, drawn at random.
 void add_two(std::vector<Case>& all, Case next, const Scope& scope) {
   for (int place = 0; place < 2; ++place) {
     next.seed = scatter(scope.seed ^ all.size());
     next.root = static_cast<int>((next.seed >> 8) % static_cast<std::uint64_t>(scope.ranks));
-    // The largest are few: their checks take the time.
+    // There are few of the largest, because their checks take most of the time.
     const std::size_t drawn = (next.seed >> 16) % (4 * std::size(kSmall));
     next.count = kSmall[drawn == 0 ? 5 : drawn % 5] / next.type->size;
     next.in_place =
@@ -62,7 +62,7 @@ void add_two(std::vector<Case>& all, Case next, const Scope& scope) {
   }
 }
 
-/// Some operations have one of 4 MiB in all; which ones depends on the number of ranks.
+/// Some operations get one of 4 MiB in all; which ones depends on the number of ranks.
 void add_large(std::vector<Case>& all, const Scope& scope) {
   for (int operation = scope.ranks % 4; operation < kOperations; operation += 4) {
     Case next;
@@ -95,7 +95,7 @@ std::vector<Case> cases(const Scope& scope) {
     }
   }
   if (!scope.full) add_large(all, scope);
-  // In one order on all ranks, but not by operation.
+  // The order is the same on all ranks, but not sorted by operation.
   std::sort(all.begin(), all.end(),
             [](const Case& a, const Case& b) { return scatter(a.seed) < scatter(b.seed); });
   return all;

@@ -10,7 +10,7 @@ namespace conformance {
 
 namespace {
 
-/// Memory that the judged library makes itself.
+/// Memory that the judged library allocates.
 class LibraryMemory final : public Memory {
  public:
   explicit LibraryMemory(Memory& below) : below_(below) {}
@@ -88,7 +88,7 @@ void Driver::make() {
   if (in_group) must(ncclGroupStart(), "ncclGroupStart");
   for (std::size_t i = 0; i < locals_.size(); ++i) {
     memory_->use(locals_[i]);
-    // Each way of making them once.
+    // Makes one communicator in each way.
     const auto code =
         in_group && i == 0 ? ncclCommInitRank(&communicators_[i], ranks, id_, rank(i))
         : in_group && i == 1
@@ -152,7 +152,7 @@ void Driver::step(const Case* cases, std::size_t count, Memory& memory) {
 void Driver::go_through(const std::vector<Case>& all, Memory& memory, std::size_t most_in_group) {
   constexpr std::size_t kMostBytes = 1 << 20;
   for (std::size_t at = 0; at < all.size();) {
-    // As many in a group as the first one's data says, which all ranks know.
+    // The first case's data determines how many are in the group, so all ranks know.
     const std::size_t wanted = 1 + (all[at].seed >> 32) % most_in_group;
     std::size_t count = 0;
     std::size_t bytes = 0;
@@ -188,12 +188,12 @@ void Driver::split() {
     int own = -1;
     must(ncclCommUserRank(halves[i], &own), "ncclCommUserRank");
     const int members = (ranks_ - 1 + (rank(i) % 2 == 0 ? 1 : 0)) / 2;
-    // By falling keys the last one is first.
+    // The keys decrease, so the last rank becomes the first.
     if (own != members - 1 - rank(i) / 2) {
       throw Wrong("rank " + std::to_string(rank(i)) + " becomes rank " + std::to_string(own) +
                   " of " + std::to_string(members));
     }
-    // Colours differ in their sizes, so that each is gone through by itself.
+    // The colours have different sizes, so each is tested by itself.
     Driver one(half);
     one.communicators_ = {halves[i]};
     one.locals_ = {locals_[i]};
@@ -296,7 +296,7 @@ void Driver::register_buffers() {
 }
 
 void Driver::destroy() {
-  // Finalizing is what all ranks do together.
+  // All ranks have to finalize together.
   must(ncclGroupStart(), "ncclGroupStart");
   for (auto* const each : communicators_) must(ncclCommFinalize(each), "ncclCommFinalize");
   must(ncclGroupEnd(), "ncclGroupEnd of ncclCommFinalize");

@@ -20,7 +20,7 @@ struct Wrong : std::runtime_error {
 
 class Driver {
  public:
-  /// `locals` are those of its process's ranks that it drives.
+  /// `locals`: the ranks of its process that it drives.
   Driver(const Request& request, int process, std::vector<int> locals, const ncclUniqueId& id,
          Memory& memory);
 
@@ -31,7 +31,7 @@ class Driver {
   void make();
   void destroy();
   void go_through(const std::vector<Case>& all, Memory& memory, std::size_t most_in_group);
-  /// Some cases in one group, or one without.
+  /// Runs one case alone, or several in a group.
   void step(const Case* cases, std::size_t count, Memory& memory);
   void check_numbers();
   void split();
@@ -39,7 +39,7 @@ class Driver {
   void use_own_memory();
   void register_buffers();
 
-  /// The code of a call once it is known.
+  /// The final code of a call.
   ncclResult_t settled(ncclResult_t code);
   void must(ncclResult_t code, const std::string& what);
   int rank(std::size_t i) const {
@@ -53,7 +53,7 @@ class Driver {
   Memory* memory_;
   std::vector<ncclComm_t> communicators_;
   int ranks_;                  ///< of the communicators
-  std::vector<int> ranks_in_;  ///< and which ones these are
+  std::vector<int> ranks_in_;  ///< the ranks that it drives
 };
 
 }  // namespace conformance

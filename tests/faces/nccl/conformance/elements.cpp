@@ -38,7 +38,7 @@ std::int64_t as_signed(const Type& type, std::uint64_t bits) {
   return static_cast<std::int64_t>(bits << unused) >> unused;
 }
 
-/// The bits of the float nearest to a value, ties to even. Values here have no infinities.
+/// The bits of the float nearest to a value, ties to even. Infinities do not occur.
 std::uint64_t encode(const Type& type, double value) {
   if (type.size == 8) {
     std::uint64_t bits = 0;
@@ -51,7 +51,7 @@ std::uint64_t encode(const Type& type, double value) {
   const double magnitude = std::fabs(value);
   if (magnitude == 0) return sign;
   int exponent = std::max(std::ilogb(magnitude), 1 - bias);
-  // In units of the last place there: below 2^(fraction bits) for subnormal numbers.
+  // In units of the last place: less than 2^(fraction bits) for subnormal numbers.
   auto units = static_cast<std::uint64_t>(
       std::nearbyint(std::ldexp(magnitude, type.fraction_bits - exponent)));
   if (units >> (type.fraction_bits + 1) != 0) {
@@ -65,18 +65,18 @@ std::uint64_t encode(const Type& type, double value) {
 
 std::uint64_t load(const Type& type, const unsigned char* place) {
   std::uint64_t bits = 0;
-  std::memcpy(&bits, place, type.size);  // little-endian, as all machines that NCCL knows
+  std::memcpy(&bits, place, type.size);  // little-endian, as on all machines that NCCL supports
   return bits;
 }
 
-/// The place of a float among all of its type, in order of their values.
+/// The rank of a float among all of its type, in order of value.
 std::int64_t order(const Type& type, std::uint64_t bits) {
   const std::uint64_t sign = std::uint64_t{1} << (8 * type.size - 1);
   return (bits & sign) != 0 ? -static_cast<std::int64_t>(bits & ~sign)
                             : static_cast<std::int64_t>(bits);
 }
 
-/// Up to which whole number all are exact in a type.
+/// The limit up to which a type represents all whole numbers exactly.
 double exact_limit(const Type& type) {
   return std::ldexp(1.0, std::min(type.fraction_bits + 1, 30));
 }
@@ -102,7 +102,7 @@ Value float_element(const Type& type, Reduction reduction, std::uint64_t random,
     case Reduction::sum:
     case Reduction::avg:
       return summand(limit, random, rank, ranks, index);
-    // Factors are up to 2.
+    // Factors are at most 2.
     case Reduction::premultiplied:
       return summand(limit / 2, random, rank, ranks, index);
     case Reduction::max:
@@ -114,7 +114,7 @@ Value float_element(const Type& type, Reduction reduction, std::uint64_t random,
       break;
   }
   const double sign = (random & 1) != 0 ? -1 : 1;
-  // Few enough of them that the product stays in the range of the smallest type.
+  // Only a few scale, so that the product stays in the smallest type's range.
   const bool scales =
       (static_cast<std::size_t>(rank) + index) % static_cast<std::size_t>(ranks) < 3;
   return whole(scales ? sign * ((random & 2) != 0 ? 2.0 : 0.5) : sign);
@@ -172,7 +172,7 @@ Value element(const Type& type, Reduction reduction, std::uint64_t seed, int ran
   const std::uint64_t random = scatter(seed ^ (static_cast<std::uint64_t>(rank) << 40) ^ index);
   if (is_float(type)) return float_element(type, reduction, random, rank, ranks, index);
   if (reduction != Reduction::avg) return {.bits = random & mask(type), .real = 0};
-  // Sums that fit, so that their n-th part is defined.
+  // The sum fits, so that its n-th part is defined.
   const auto most = static_cast<std::uint64_t>(120 / ranks);
   if (type.kind == Kind::unsigned_integer) return {.bits = random % (2 * most + 1), .real = 0};
   return {.bits = (random % (2 * most + 1) - most) & mask(type), .real = 0};

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Elements of NCCL's types and arithmetic on them, written for the tests alone: nothing here is
-/// shared with the library that is judged. Inputs are such that every order of summing is exact,
-/// so that each element has one right value; averages may be off by 2 units in the last place.
+/// Elements of NCCL's types and their arithmetic, written for these tests: nothing is shared with
+/// the judged library. Inputs make every order of summing exact, so each element has one correct
+/// value; averages may be off by 2 units in the last place.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,32 +32,32 @@ inline constexpr Reduction kReductions[] = {Reduction::sum, Reduction::prod,
                                             Reduction::max, Reduction::min,
                                             Reduction::avg, Reduction::premultiplied};
 const char* name(Reduction reduction);
-/// The operation's number; of a pre-multiplied sum it must be made first.
+/// The operation's number; a pre-multiplied sum must be created first.
 ncclRedOp_t number(Reduction reduction);
 
-/// One element: of an integer its bits, of a float its value.
+/// One element: an integer's bits, or a float's value.
 struct Value {
   std::uint64_t bits = 0;
   double real = 0;
 };
 
-/// An element that rank `rank` of `ranks` gives at place `index` of a call that is to be told from
-/// others by `seed`, such that `reduction` over all ranks is exact.
+/// The element at `index` that rank `rank` of `ranks` contributes to a call identified by `seed`;
+/// `reduction` over all ranks is exact.
 Value element(const Type& type, Reduction reduction, std::uint64_t seed, int rank, int ranks,
               std::size_t index);
-/// The factor that a rank gives to a pre-multiplied sum.
+/// A rank's factor for a pre-multiplied sum.
 Value factor(const Type& type, std::uint64_t seed, int rank);
 
-/// Combines what all ranks give, in their order.
+/// Combines all ranks' contributions in rank order.
 Value reduce(const Type& type, Reduction reduction, std::span<const Value> values,
              std::span<const Value> factors);
 
 void store(const Type& type, const Value& value, unsigned char* place);
-/// Whether what is at `place` is that value; of an average nearly.
+/// Whether `place` holds that value; `nearly` for averages.
 bool holds(const Type& type, const Value& value, bool nearly, const unsigned char* place);
 std::string shown(const Type& type, const unsigned char* place);
 
-/// A number that hardly depends on its neighbours' (splitmix64).
+/// A number with little correlation to its neighbours' (splitmix64).
 std::uint64_t scatter(std::uint64_t number);
 
 }  // namespace conformance

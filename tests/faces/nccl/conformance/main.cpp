@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks every operation x type x reduction x root of an nccl.h library, out of place and in place,
-// in 1 to 4 processes of 1 to 4 ranks, and checks each element against arithmetic of its own.
+// Tests every operation x type x reduction x root of an nccl.h library, out of place and in place,
+// in 1 to 4 processes of 1 to 4 ranks. Each element is checked against independent arithmetic.
 //   nccl_conformance [--full] [--devices] [--layout PxR] [--mode MODE] [--seed N]
 #include <chrono>
 #include <cstdio>
@@ -18,7 +18,7 @@ using conformance::Mode;
 
 constexpr Mode kModes[] = {Mode::threads, Mode::polled, Mode::grouped, Mode::init_all};
 
-/// One of each kind, so that every number of ranks and every mode comes.
+/// One layout of each kind, so that every number of ranks and every mode occurs.
 std::vector<Layout> quick_layouts() {
   return {{1, 1, Mode::threads}, {1, 1, Mode::init_all}, {1, 2, Mode::polled},
           {1, 3, Mode::grouped}, {1, 4, Mode::threads},  {1, 4, Mode::init_all},
@@ -60,7 +60,7 @@ struct Arguments {
   std::uint64_t seed = 1;
 };
 
-/// Says what is wrong with them, or nothing.
+/// Describes errors in the arguments; empty if there are none.
 std::string read(int count, char** values, Arguments& arguments) {
   for (int i = 1; i < count; ++i) {
     const std::string option = values[i];

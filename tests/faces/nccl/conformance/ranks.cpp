@@ -21,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The processes of a job have this in common: the program's own channel for the id.
+/// Shared by the processes of a job: the program's own channel for the id.
 struct Shared {
   std::atomic<bool> has_id{false};
   ncclUniqueId id;
@@ -38,7 +38,7 @@ ncclUniqueId common_id(Shared& shared, int process) {
   return shared.id;
 }
 
-/// One process's ranks; whether all was right.
+/// Runs one process's ranks; returns whether all succeeded.
 bool run_process(const Request& request, int process, Shared& shared) {
   const Layout& layout = request.layout;
   const auto drive = [&](std::vector<int> locals, const ncclUniqueId& id, Memory& memory) {
@@ -74,14 +74,14 @@ bool run_process(const Request& request, int process, Shared& shared) {
   return true;
 }
 
-/// Waits for all; those that do not end are killed.
+/// Waits for all, and kills those that hang.
 bool all_end_well(const std::vector<pid_t>& children, Clock::time_point limit) {
   bool well = true;
   for (const pid_t child : children) {
     int status = 0;
     pid_t got = 0;
     while ((got = ::waitpid(child, &status, WNOHANG)) == 0) {
-      // After one process has failed the others are not waited for long.
+      // Once one process has failed, the others get only a short time.
       if (!well) limit = std::min(limit, Clock::now() + std::chrono::seconds(10));
       if (Clock::now() > limit) {
         std::fprintf(stderr, "process %d does not end: it is killed\n", child);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A job's ranks: as processes, as threads of them, and as communicators that one thread drives in
-/// groups.
+/// A job's ranks: as processes, as threads, and as communicators that one thread drives in groups.
 
 #include <cstdint>
 #include <string>
@@ -13,12 +12,12 @@
 
 namespace conformance {
 
-/// How the ranks of one process are made and driven.
+/// How the ranks of one process are created and driven.
 enum class Mode {
-  threads,   ///< a thread each, which makes its communicator beside the others'
-  polled,    ///< the same with communicators that do not block
-  grouped,   ///< one thread, that makes all communicators in a group
-  init_all,  ///< one thread and ncclCommInitAll; of one process
+  threads,   ///< a thread each, which creates its communicator concurrently
+  polled,    ///< the same with nonblocking communicators
+  grouped,   ///< one thread, which creates all communicators in a group
+  init_all,  ///< one thread and ncclCommInitAll; one process
 };
 const char* name(Mode mode);
 
@@ -38,8 +37,8 @@ struct Request {
   bool on_devices = false;
 };
 
-/// Runs all cases, in processes of its own; what was wrong is told on standard error. Returns
-/// whether nothing was.
+/// Runs all cases in child processes; prints errors to standard error. Returns whether there were
+/// none.
 bool run(const Request& request);
 
 }  // namespace conformance

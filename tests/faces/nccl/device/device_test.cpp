@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// nccl.h over the GPUs that the host plays: streams, several of them, graphs and the null stream.
+// nccl.h over GPUs that the host plays: several streams, graphs and the null stream.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ void ok(ncclResult_t result) {
 }
 void ok(cudaError_t error) { REQUIRE(error == cudaSuccess); }
 
-/// All ranks in this thread, on so many GPUs: each with an input of its number plus 1, an output
-/// and two streams.
+/// All ranks in this thread, on that many GPUs. Each rank has an input filled with its number plus
+/// 1, an output and two streams.
 class Job {
  public:
   explicit Job(int ranks, int gpus = 1, bool blocking = true)
@@ -57,7 +57,7 @@ class Job {
       for (auto* const one : *each) CHECK(cudaStreamDestroy(one) == cudaSuccess);
   }
 
-  /// In a group; `call` is given each rank's number.
+  /// Calls `call` with each rank's number, in a group.
   template <typename Call>
   void together(Call&& call) {
     ok(ncclGroupStart());
@@ -73,7 +73,7 @@ class Job {
     for (auto* const each : {&streams, &others})
       for (auto* const one : *each) ok(cudaStreamSynchronize(one));
   }
-  /// Whether every output holds that in every place.
+  /// Whether every element of every output has that value.
   bool holds(float value) {
     finish();
     std::vector<float> values(kCount);
@@ -89,7 +89,7 @@ class Job {
   }
   float total() const { return static_cast<float>(comms.size() * (comms.size() + 1)) / 2; }
 
-  /// In this thread from now on, as who makes events and the like in a rank's streams has it.
+  /// Makes the rank's device current, as for making events in its streams.
   void use_device_of(std::size_t rank) { ok(cudaSetDevice(devices[rank])); }
 
   std::vector<ncclComm_t> comms;
@@ -102,7 +102,7 @@ class Job {
     ok(ncclCommGetAsyncError(comms[rank], &state));
     return state;
   }
-  /// Until no rank goes on with anything.
+  /// Waits until no rank makes progress any more.
   void settle() const {
     for (std::size_t i = 0; i < comms.size(); i++) {
       while (state(i) == ncclInProgress) std::this_thread::sleep_for(1ms);
@@ -138,7 +138,7 @@ class Job {
   }
 };
 
-/// Keeps streams from going on until it is opened.
+/// Blocks streams until it is opened.
 class Gate {
  public:
   Gate() = default;
@@ -160,7 +160,7 @@ class Gate {
 
 bool is_done(cudaEvent_t event) { return cudaEventQuery(event) == cudaSuccess; }
 
-/// Behind all that streams hold by now.
+/// An event behind everything that the streams hold at this point.
 class Behind {
  public:
   explicit Behind(const std::vector<cudaStream_t>& streams) {
@@ -198,7 +198,7 @@ TEST_CASE("nccl devices: collectives, messages and factors in streams", "[faces]
     ok(cudaGetDevice(&current));
     CHECK(current == 0);
 
-    // A ring of messages, then the sum of what came.
+    // A ring of messages, then the sum of the received data.
     job.together([&](std::size_t i) {
       ok(ncclSend(job.inputs[i], kCount, ncclFloat, static_cast<int>((i + 1) % n), job.comms[i],
                   job.streams[i]));
@@ -237,7 +237,7 @@ TEST_CASE("nccl devices: calls of one communicator are in order over several str
     }
     job.use_device_of(0);
     job.sum(job.inputs, job.streams);
-    // The second call reads what the first one writes, and is in another stream.
+    // The second call reads the first one's output, in another stream.
     job.sum(job.outputs, job.others);
     std::vector<cudaEvent_t> behind(job.comms.size());
     for (std::size_t i = 0; i < behind.size(); i++) {
@@ -263,14 +263,14 @@ TEST_CASE("nccl devices: each of a group's streams waits for the group's calls",
     ok(ncclAllReduce(job.inputs[i] + half, job.outputs[i] + half, half, ncclFloat, ncclSum,
                      job.comms[i], job.others[i]));
   });
-  // One stream is behind both halves.
+  // One stream comes behind both halves.
   for (auto* const stream : job.others) ok(cudaStreamSynchronize(stream));
   CHECK(job.holds(job.total()));
 }
 
 namespace {
 
-/// One for each rank, in memory of its GPU.
+/// A factor for each rank, in memory of its GPU.
 class Factors {
  public:
   explicit Factors(Job& job) {
@@ -281,7 +281,7 @@ class Factors {
       places_.push_back(static_cast<float*>(place));
     }
     job.use_device_of(0);
-    // Is there when it returns, as what cudaMemset writes need not be.
+    // It is complete on return, while cudaMemset may not be.
     write(0);
   }
   Factors(const Factors&) = delete;
@@ -322,7 +322,7 @@ TEST_CASE("nccl devices: a factor on the device is read when its stream comes to
     }
     job.use_device_of(0);
     factors.sum(job);
-    // It is there only now, before any stream comes to the call.
+    // It is written only at this point, before any stream reaches the call.
     factors.write(3);
     gate.open();
     CHECK(job.holds(3 * job.total()));
@@ -448,7 +448,7 @@ TEST_CASE("nccl devices: destroying waits for what is in the streams", "[faces]"
 TEST_CASE("nccl devices: an abort ends a call that other ranks never make", "[faces]") {
   Job job(2);
   std::atomic<ncclResult_t> code = ncclInProgress;
-  // By itself rank 0 would wait for ever; its stream goes on when it is aborted.
+  // Rank 0 alone would wait for ever; its stream continues when it is aborted.
   std::thread caller([&] {
     code = ncclAllReduce(job.inputs[0], job.outputs[0], kCount, ncclFloat, ncclSum, job.comms[0],
                          job.streams[0]);
@@ -469,7 +469,7 @@ TEST_CASE("nccl devices: memory that is given out or registered", "[faces]") {
   ok(ncclMemAlloc(&memory, kCount * sizeof(float)));
   REQUIRE(memory != nullptr);
   ok(ncclMemFree(memory));
-  // With both communicators, and again.
+  // Register with both communicators, twice each.
   std::vector<void*> handles(4);
   for (std::size_t i = 0; i < handles.size(); i++)
     ok(ncclCommRegister(job.comms[i % 2], job.inputs[0], kCount * sizeof(float), &handles[i]));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that ncclCommRegister has and another process keeps open, over GPUs that the host plays. A
-// program of its own, because it forks.
+// Memory registered by ncclCommRegister that another process keeps open, over GPUs that the host
+// plays. It is a separate program because it forks.
 #include <cuda_runtime_api.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -35,11 +35,11 @@ void ok(cudaError_t error) {
   if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
 }
 
-/// Memory that the two processes have in common.
+/// Memory shared by the two processes.
 struct Shared {
   ncclUniqueId id;
   std::atomic<bool> has_id{false};
-  std::atomic<int> opened{0};  ///< how much memory of rank 0's rank 1 has open
+  std::atomic<int> opened{0};  ///< how many of rank 0's memories rank 1 has open
 };
 
 /// One rank of two, both on GPU 0.
@@ -77,7 +77,7 @@ class Member {
   void* handle = nullptr;
 };
 
-/// Rank 1, which stands still once it has what rank 0 has registered.
+/// Rank 1, which stops once it has opened rank 0's registered memory.
 void be_the_other(Shared& shared) {
   while (!shared.has_id) std::this_thread::yield();
   Member member(shared, 1);
@@ -87,7 +87,7 @@ void be_the_other(Shared& shared) {
   ok(ncclCommDeregister(member.comm, member.handle));
 }
 
-/// As long as a process stands, nothing that it has open is closed.
+/// A stopped process closes nothing that it has open.
 class Stopped {
  public:
   explicit Stopped(pid_t process) : process_(process) {
@@ -125,7 +125,7 @@ TEST_CASE("nccl devices: memory that another process has open is deregistered wi
     }
     _exit(0);
   }
-  // Only now: a child has no part in what its parent has of the library.
+  // Only after the fork: a child cannot use its parent's library state.
   ok(ncclGetUniqueId(&shared.id));
   shared.has_id = true;
   Member member(shared, 0);
@@ -134,8 +134,8 @@ TEST_CASE("nccl devices: memory that another process has open is deregistered wi
     const Stopped stopped(other);
     REQUIRE(stopped.is());
     REQUIRE(shared.opened > 0);
-    // Two threads deregister the same at once: one waits, and the other is told at once that there
-    // is no such thing any more.
+    // Two threads deregister the same handle at once: one waits, and the other at once hears that
+    // it is invalid.
     std::atomic<int> waited{0}, refused{0}, others_made{0}, made_meanwhile{0};
     const auto deregister = [&] {
       const auto code = ncclCommDeregister(member.comm, member.handle);
@@ -144,7 +144,7 @@ TEST_CASE("nccl devices: memory that another process has open is deregistered wi
         return;
       }
       if (code == ncclInvalidUsage) refused++;
-      // Nor do calls on other memory wait for the first one.
+      // Calls on other memory do not wait for the first one, either.
       for (int i = 0; i < 10; i++) {
         void* handle = nullptr;
         if (ncclCommRegister(member.comm, member.output, kBytes, &handle) == ncclSuccess &&
@@ -156,7 +156,7 @@ TEST_CASE("nccl devices: memory that another process has open is deregistered wi
     std::thread first(deregister), second(deregister);
     first.join();
     second.join();
-    // The other process stands all the while.
+    // The other process is stopped all the time.
     CHECK(waited == 1);
     CHECK(refused == 1);
     CHECK(made_meanwhile == 10);
@@ -165,7 +165,7 @@ TEST_CASE("nccl devices: memory that another process has open is deregistered wi
   int status = -1;
   REQUIRE(waitpid(other, &status, 0) == other);
   CHECK(status == 0);
-  // Nobody has it any more.
+  // Nobody has it open any more.
   member.free();
   munmap(page, sizeof(Shared));
 }

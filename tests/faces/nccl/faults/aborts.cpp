@@ -10,13 +10,13 @@ namespace faults {
 
 namespace {
 
-/// A thread calls something that cannot end; another one aborts.
+/// A thread's call cannot end; another thread aborts.
 void aborted_in(ncclResult_t (*call)(Rank& rank)) {
   Job job(2, [call](Rank& rank) {
     rank.make();
     if (rank.number == 1) {
       rank.wait_for(0, 1);
-      return;  // without a call, and its end breaks nothing more
+      return;  // makes no call, and its exit breaks nothing more
     }
     ncclResult_t ended = ncclSuccess;
     std::thread thread([&] { ended = call(rank); });
@@ -53,7 +53,7 @@ void in_a_split() {
   });
 }
 
-/// The peer's call ends, and says who aborted.
+/// The peer's call ends and names the rank that aborted.
 void the_peer_is_told() {
   Job job(2, [](Rank& rank) {
     rank.make();
@@ -99,7 +99,7 @@ void while_initialising() {
   job.ends_well();
 }
 
-/// One that is ready, and one that has nothing to do.
+/// One that is ready, and one that is idle.
 void while_idle() {
   Job job(2, [](Rank& rank) {
     rank.make();
@@ -110,7 +110,7 @@ void while_idle() {
   job.ends_well();
 }
 
-/// Blocking start-ups of a group, whose handles are there before they are made.
+/// Blocking start-ups in a group, whose handles exist before they are complete.
 void while_a_blocking_start_waits() {
   Job job(1, [](Rank& rank) {
     ncclComm_t comm = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that end: by a signal, without a word, or while others still work.
+// Ranks that end: by a signal, without a goodbye, or while others still work.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,7 +41,7 @@ void lost(int signal) {
 void killed() { lost(SIGKILL); }
 void stopped() { lost(SIGSTOP); }
 
-/// All end without destroying what they have used, in one of the ways that there are.
+/// All end in the given way, without destroying what they have used.
 void ends_without_destroy(void (*end)(int)) {
   for (int round = 0; round < 3; ++round) {
     Job job(3, [end](Rank& rank) {
@@ -55,8 +55,7 @@ void ends_without_destroy(void (*end)(int)) {
 void exits() { ends_without_destroy(std::exit); }
 void exits_at_once() { ends_without_destroy(::_exit); }
 
-/// A rank leaves while the others still work; in a way that says what it does with its
-/// communicator.
+/// A rank leaves its communicator explicitly while the others still work.
 void leaves(void (*leave)(Rank& rank)) {
   Job job(3, [leave](Rank& rank) {
     rank.make();
@@ -72,7 +71,7 @@ void leaves(void (*leave)(Rank& rank)) {
     bool goes_on = true;
     while (goes_on) {
       must(rank.number == 0 ? rank.send(peer) : rank.receive(peer), "a message");
-      // Rank 0 says when they stop.
+      // Rank 0 decides when they stop.
       goes_on = std::chrono::steady_clock::now() < until;
       std::int32_t word = goes_on ? 1 : 0;
       must(rank.number == 0 ? ncclSend(&word, 1, ncclInt32, peer, rank.comm, nullptr)
@@ -94,7 +93,7 @@ void aborts_idle() {
   leaves([](Rank& rank) { must(ncclCommAbort(rank.comm), "ncclCommAbort"); });
 }
 
-/// Its last sends are used, though its process has gone.
+/// Its last sends are received although its process has ended.
 void exits_while_a_peer_works() {
   Job job(2, [](Rank& rank) {
     rank.make();
@@ -111,7 +110,7 @@ void exits_while_a_peer_works() {
   job.ends_well();
 }
 
-/// Those that are left go on without the one that was killed.
+/// The survivors go on without the killed rank.
 void shrinks_after_a_loss() {
   Job job(4, [](Rank& rank) {
     rank.make();
@@ -140,7 +139,7 @@ void shrinks_after_a_loss() {
   job.ends_well();
 }
 
-/// Each rank revokes by itself, and goes on with a communicator of some of them.
+/// Each rank revokes by itself, and goes on in a smaller communicator.
 void shrinks_after_revoking() {
   Job job(3, [](Rank& rank) {
     rank.make();
@@ -165,7 +164,7 @@ void shrinks_after_revoking() {
   job.ends_well();
 }
 
-/// A forked child has no communicators: it is told so, and its end harms nobody.
+/// A forked child cannot use the communicators: it gets an error, and its end harms nobody.
 void forks() {
   Job job(2, [](Rank& rank) {
     rank.make();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Jobs that something happens to: processes which the test forks, each of which is a rank and
-/// tells what it did not expect.
+/// Jobs with faults: the test forks a process for each rank, which reports what it did not expect.
 
 #include <sys/types.h>
 
@@ -22,14 +21,14 @@ struct Unexpected : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Throws Unexpected unless it holds; the last error's text is added.
+/// Throws Unexpected unless it holds, with the last error's text.
 void require(bool holds, const std::string& what);
-/// The same of a code, and of words that its text must have.
+/// The same for a code, and for words that the error's text must contain.
 void require_code(ncclResult_t got, std::initializer_list<ncclResult_t> expected,
                   const std::string& what, std::initializer_list<const char*> words = {});
 void must(ncclResult_t code, const char* what);
 
-/// The processes of a job have this in common.
+/// Shared by the processes of a job.
 struct Shared {
   ncclUniqueId ids[64];
   std::atomic<int> ids_ready{0};
@@ -45,19 +44,19 @@ class Rank {
   Shared& shared;
   ncclComm_t comm = nullptr;
 
-  /// The `index`-th id of the job, which rank 0 makes: in order.
+  /// The `index`-th id of the job, made by rank 0; call it in order.
   ncclUniqueId id(int index = 0);
-  /// Makes the communicator of all, and uses it once.
+  /// Creates the communicator of all ranks and uses it once.
   void make();
   ncclResult_t sum();
   ncclResult_t send(int to);
   ncclResult_t receive(int from);
   ncclResult_t async_error() const;
 
-  /// Says that this rank has come so far, and waits until `ranks` have.
+  /// Reports that this rank has reached the stage; wait_for() waits until `ranks` have.
   void reach(int stage) { ++shared.stage[stage]; }
   void wait_for(int stage, int ranks) const;
-  /// Waits for what must come within some seconds.
+  /// Waits for a condition that must become true within some seconds.
   static void wait_until(const std::string& what, const std::function<bool()>& condition);
 };
 
@@ -65,7 +64,7 @@ class Job {
  public:
   using Body = std::function<void(Rank& rank)>;
 
-  /// Starts as many processes; each ends with status 0 unless its body throws.
+  /// Starts as many processes; each exits with 0 unless its body throws.
   Job(int ranks, const Body& body);
   ~Job();
   Job(const Job&) = delete;
@@ -74,7 +73,7 @@ class Job {
   Shared& shared() { return *shared_; }
   void signal(int rank, int number);
   void wait_for(int stage, int ranks) const;
-  /// All but those that the test has killed end within the time with status 0; throws Unexpected.
+  /// Waits until all but the killed ones exit with 0 in time; else throws Unexpected.
   void ends_well(std::chrono::seconds within = std::chrono::seconds(20));
 
  private:
@@ -83,7 +82,7 @@ class Job {
   std::vector<bool> killed_;
 };
 
-/// The time a part of a test took.
+/// Measures the time that a part of a test takes.
 class Watch {
  public:
   void within(double seconds, const std::string& what) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job that uses nccl.h is told what went wrong, on the host.
-//   nccl_faults [NAME...]    those whose names have one of these in them
+// A job that uses nccl.h on the host gets useful errors.
+//   nccl_faults [NAME...]    the tests whose names contain one of these
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -9,7 +9,7 @@
 
 int main(int count, char** values) {
   ::setenv("CCOLL_NCCL_HOST", "1", 0);
-  ::setenv("CCOLL_HEARTBEAT", "1", 0);  // so that one that is stopped is found soon
+  ::setenv("CCOLL_HEARTBEAT", "1", 0);  // so that a stopped rank is found soon
   std::vector<faults::Scenario> all;
   for (const auto& some : {faults::scenarios_of_ends(), faults::scenarios_of_mismatches(),
                            faults::scenarios_of_aborts(), faults::scenarios_of_starts(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many communicators, at once and one after another, and what they leave behind.
+// Many communicators, at once and in sequence, and their remains.
 #include <dirent.h>
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ int entries(const char* folder) {
   return count;
 }
 
-/// Memory of this process, in KiB.
+/// Resident memory of this process, in KiB.
 long resident() {
   std::ifstream file("/proc/self/statm");
   long total = 0;
@@ -43,7 +43,7 @@ struct Use {
   }
 };
 
-/// 64 communicators of two ranks, all of which are used before the first one ends.
+/// 64 communicators of two ranks, all used before the first one ends.
 void sixty_four() {
   Job job(2, [](Rank& rank) {
     ncclComm_t comms[64];
@@ -54,7 +54,7 @@ void sixty_four() {
       rank.comm = comm;
       must(rank.sum(), "ncclAllReduce");
     }
-    // All in one group, too.
+    // All are used in one group, too.
     std::int32_t values[64];
     must(ncclGroupStart(), "ncclGroupStart");
     for (int i = 0; i < 64; ++i) {
@@ -69,7 +69,7 @@ void sixty_four() {
   job.ends_well(std::chrono::seconds(60));
 }
 
-/// Splits, one after another, and in between ones in groups. What they use must not grow.
+/// Many splits in sequence, some of them in groups. Their resource use must not grow.
 void thousand_splits() {
   Job job(2, [](Rank& rank) {
     rank.make();
@@ -88,7 +88,7 @@ void thousand_splits() {
            "ncclAllReduce");
       require(value == 2, "the sum is right");
       for (auto* const part : parts) must(ncclCommDestroy(part), "ncclCommDestroy");
-      if (i == 100) before = Use();  // whatever is kept for the next one is there by then
+      if (i == 100) before = Use();  // by now everything that is kept for reuse exists
     }
     const Use after;
     require(after.descriptors <= before.descriptors + 4 && after.threads <= before.threads + 2 &&
@@ -99,7 +99,7 @@ void thousand_splits() {
   job.ends_well(std::chrono::seconds(120));
 }
 
-/// Communicators of their own that are made and ended, well and by abort.
+/// Separate communicators, created and ended, normally or by abort.
 void made_and_ended() {
   Job job(1, [](Rank&) {
     Use before;
@@ -119,7 +119,7 @@ void made_and_ended() {
   job.ends_well(std::chrono::seconds(60));
 }
 
-/// Threads that each have a job of their own, at once.
+/// Threads that each run their own job concurrently.
 void from_many_threads() {
   Job job(1, [](Rank&) {
     std::vector<std::thread> threads;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that call different things: NCCL hangs or gives wrong data.
+// Ranks that make different calls, for which NCCL hangs or gives wrong data.
 #include "job.hpp"
 
 namespace faults {
 
 namespace {
 
-/// Two ranks, each of which makes its own call; both are told what both did.
+/// Two ranks make different calls; both get an error that names both.
 void differ(ncclResult_t (*call)(Rank& rank), std::initializer_list<const char*> words) {
   const std::vector<const char*> both(words);
   Job job(2, [call, &both](Rank& rank) {
@@ -49,7 +49,7 @@ void reductions() {
       {"sum", "max"});
 }
 
-/// Each root has done its part when it has sent: they hear of it by their next call.
+/// Each root is done once it has sent: it gets the error by its next call.
 void roots() {
   differ(
       [](Rank& rank) {
@@ -82,7 +82,7 @@ void messages() {
         const auto code = rank.number == 0
                               ? ncclSend(data, count, ncclFloat32, 1, rank.comm, nullptr)
                               : ncclRecv(data, count, ncclFloat32, 0, rank.comm, nullptr);
-        // A short message has left before the other side says that it does not fit.
+        // A short message has left before the other side reports that it does not fit.
         return rank.number == 0 && code == ncclSuccess ? rank.sum() : code;
       },
       {"400 bytes", "240"});

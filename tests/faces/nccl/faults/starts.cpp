@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Start-ups that cannot succeed. Where somebody does not come, the time limit is short here.
+// Start-ups that cannot succeed. If a rank does not come, the time limit is short here.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -27,7 +27,7 @@ void rank_is_missing() {
     const Watch watch;
     require_code(start(rank, 3, id, rank.number), {ncclRemoteError},
                  "a start-up whose rank 1 does not come", {"ncclCommInitRank"});
-    // Those that wait at rank 0 may only know that the job has not begun.
+    // Ranks that wait at rank 0 may know only that the job has not begun.
     if (rank.number == 0) {
       require(std::strstr(ncclGetLastError(nullptr), "rank 1") != nullptr, "rank 1 is named");
     }
@@ -38,7 +38,7 @@ void rank_is_missing() {
   job.ends_well();
 }
 
-/// The second communicator of one id is refused, and the first one is not harmed.
+/// A second communicator with the same id is refused, and the first is unharmed.
 void id_is_used_twice() {
   Job job(2, [](Rank& rank) {
     ::setenv("CCOLL_NCCL_START_TIMEOUT", "3", 1);
@@ -104,7 +104,7 @@ void sizes_differ() {
   job.ends_well();
 }
 
-/// Without a driver a program is told of the variable that lets it run all the same.
+/// Without a driver, the error names the variable that lets the program run.
 void no_driver() {
   Job job(1, [](Rank& rank) {
     if (::access("/dev/nvidiactl", F_OK) == 0) return;
@@ -123,7 +123,7 @@ void no_driver() {
   job.ends_well();
 }
 
-/// A version that somebody wants, and one that is none.
+/// A requested version that is valid, and one that is not.
 void version_is_told() {
   Job job(2, [](Rank& rank) {
     ::setenv("CCOLL_NCCL_VERSION", rank.number == 0 ? "22005" : "new", 1);

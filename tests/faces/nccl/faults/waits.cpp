@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that wait: long ones are told of, and communicators end while some are under way.
+// Calls that wait: long waits are reported, and communicators end while calls are under way.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -13,10 +13,10 @@ namespace faults {
 
 namespace {
 
-/// Longer than any wait of a rank, so that the rank itself tells what did not come.
+/// Longer than any wait of a rank, so that the rank itself reports what is missing.
 constexpr std::chrono::seconds kLimit{40};
 
-/// A file for rank 0's log. All ranks can read it.
+/// A file for rank 0's log, readable by all ranks.
 class Log {
  public:
   Log() {
@@ -28,14 +28,14 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  /// To be called before the rank's first call. Rank 0's log goes to the file and reports waits of
-  /// 0.3 s.
+  /// Must be called before the rank's first call. Rank 0 logs to the file and reports waits of 0.3
+  /// s.
   void begin(const Rank& rank) const {
     ::setenv("CCOLL_NCCL_WARN_AFTER", "0.3", 1);
     if (rank.number == 0) ::setenv("CCOLL_LOG_FILE", path_, 1);
   }
 
-  /// The lines that have all of these words.
+  /// How many lines have all of these words.
   int count(std::initializer_list<const char*> words) const {
     std::ifstream file(path_);
     int found = 0;
@@ -70,7 +70,7 @@ void long_wait(std::initializer_list<const char*> words, ncclResult_t (*call)(Ra
     rank.make();
     if (rank.number == 2) {
       log.wait_for(words);
-      ::usleep(600000);  // twice as long as it takes until a wait is told of
+      ::usleep(600000);  // twice the time until a wait is reported
     }
     must(call(rank), "a call that one rank makes late");
     require(rank.async_error() == ncclSuccess, "a long wait breaks nothing");
@@ -107,8 +107,8 @@ void long_start() {
   job.ends_well(kLimit);
 }
 
-/// A thread is in a call that cannot end, and another one destroys the communicator.
-/// The peer calls afterwards, and is told one of those codes.
+/// One thread's call cannot end, and another thread destroys the communicator. The peer calls
+/// afterwards and gets one of those codes.
 void destroyed_in(ncclResult_t (*call)(Rank& rank), std::initializer_list<ncclResult_t> peers) {
   Job job(2, [&](Rank& rank) {
     rank.make();
@@ -130,14 +130,14 @@ void destroyed_in(ncclResult_t (*call)(Rank& rank), std::initializer_list<ncclRe
   job.ends_well(kLimit);
 }
 void destroyed_in_a_collective() {
-  // The peer's contribution may have come before it left.
+  // The peer's contribution may have arrived before it left.
   destroyed_in([](Rank& rank) { return rank.sum(); }, {ncclSuccess, ncclRemoteError});
 }
 void destroyed_in_a_receive() {
   destroyed_in([](Rank& rank) { return rank.receive(1); }, {ncclRemoteError});
 }
 
-/// The calls of a group are made though the same group finalises their communicator.
+/// A group's calls are made even if the same group finalises their communicator.
 void finalised_in_a_group_with_calls() {
   Job job(2, [](Rank& rank) {
     rank.make();

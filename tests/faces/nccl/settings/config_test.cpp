@@ -12,7 +12,7 @@
 namespace ccoll::nccl {
 namespace {
 
-/// A header's config: how long it is, and where its last field lies.
+/// A header's config: its length, and the offset of its last field.
 struct Header {
   std::uint32_t version;
   std::size_t size;
@@ -20,8 +20,8 @@ struct Header {
 constexpr Header kHeaders[] = {{21400, 24}, {21700, 40}, {21800, 48}, {22505, 48}, {22602, 48},
                                {22707, 72}, {22809, 80}, {22907, 88}, {23004, 96}, {23007, 96}};
 
-/// The bytes of a config as a program with that header has them, on the heap and no longer than
-/// they are there. Where no field lies is garbage.
+/// The bytes of a config as a program with that header has them: on the heap, no longer than the
+/// struct, and with garbage outside of fields.
 class Bytes {
  public:
   explicit Bytes(Header header) : bytes_(header.size, std::byte{0x5a}) {
@@ -113,7 +113,7 @@ TEST_CASE("nccl config: every field of every header is read, and padding is not"
 }
 
 TEST_CASE("nccl config: a version that fits no size is no reason to refuse", "[faces][unit]") {
-  // Clients of Python have a struct of their own year and the library's version.
+  // Python clients use a struct of their own year, with the library's version.
   CHECK(read_config(Bytes({22809, 48}).data()) == Config());
   CHECK(read_config(Bytes({40000, 96}).data()) == Config());
 }

@@ -10,7 +10,7 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-/// How one variable alone is taken.
+/// The translation of one variable alone.
 Seen seen(const std::string& name, const std::string& value) {
   const auto read = translated({{name, value}});
   REQUIRE(read.seen.size() == 1);
@@ -46,7 +46,7 @@ TEST_CASE("nccl environment: what has a counterpart sets it", "[faces][unit]") {
     CAPTURE(name, value);
     CHECK(fallbacks(name, value) == Variables{{own, own_value}});
     CHECK(seen(name, value).fate == Fate::used);
-    // It is one that ccoll reads, and what it may be.
+    // It is a variable that ccoll reads, with a valid value.
     REQUIRE(is_known_variable(own));
     if (!values_of(own).words.empty()) CHECK(check_word(own, own_value));
   }

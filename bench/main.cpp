@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kWrongUsage = 2;
 
-/// Every rank that a launcher started has the same command line: one of them says it for all.
+/// Every rank that a launcher started has the same command line, so only one reports it.
 int refuse(const std::string& message) {
   if (ccoll::bench::speaks_for_all()) fmt::print(stderr, "cc-bench: {}\n", message);
   return kWrongUsage;
@@ -55,6 +55,6 @@ int main(int argc, char** argv) try {
   }
   return ccoll::bench::run(*options, argc, argv);
 } catch (const ccoll::Error& error) {
-  // What else the environment says, such as a token's file that cannot be read.
+  // Another error of the environment, such as an unreadable token file.
   return refuse(error.what());
 }

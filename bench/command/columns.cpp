@@ -11,19 +11,19 @@ namespace ccoll::bench {
 
 namespace {
 
-/// A description with less room than this is not broken beside its option.
+/// If there is less room than this beside an option, its description goes below it.
 constexpr std::size_t kLeastBeside = 16;
-/// A table's last column with less room than this goes below its row.
+/// If there is less room than this for a table's last column, it goes below its row.
 constexpr std::size_t kLeastLast = 28;
 constexpr std::string_view kBelow = "      ";
 
-/// How many characters are seen of UTF-8.
+/// The number of visible characters of UTF-8.
 std::size_t seen(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
-/// Where a line's description begins: behind the first gap after its indent. 0: it has none.
+/// Where a line's description begins: after the first gap behind its indent. 0: it has none.
 std::size_t description_of(std::string_view line) {
   const std::size_t word = line.find_first_not_of(' ');
   const std::size_t gap = line.find("  ", word == line.npos ? 0 : word);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Text that fits a terminal: how wide it is, and how lines and tables are made to fit.
+/// Text that fits a terminal: the width, and the layout of lines and tables.
 
 #include <cstddef>
 #include <string>
@@ -10,25 +10,25 @@
 
 namespace ccoll::bench {
 
-/// How wide text is where nobody says: that of most terminals, and of the course.
+/// The width if none is given: that of most terminals, and of the course.
 inline constexpr std::size_t kUsualColumns = 80;
 
-/// The columns of standard output; kUsualColumns where it is no terminal.
+/// The columns of standard output; kUsualColumns if it is no terminal.
 std::size_t output_columns();
 
 /// `text` in lines of at most `width` characters, broken at spaces, each behind `indent`. Ends with
 /// a newline unless it is empty.
 std::string wrapped(std::string_view text, std::size_t width, std::string_view indent = "");
 
-/// The same behind `head`, which is no longer than `width`; further lines begin below the first
-/// word of `text`.
+/// The same behind `head`, which is no longer than `width`; further lines are aligned with the
+/// first word of `text`.
 std::string wrapped_beside(std::string_view head, std::string_view text, std::size_t width);
 
-/// `text` with no line longer than `width`: what is too long goes on below its description, which
-/// two spaces part from what it describes.
+/// `text` with no line longer than `width`: a long line continues below its description, which two
+/// spaces separate from its item.
 std::string wrapped_lines(std::string_view text, std::size_t width);
 
-/// Rows of cells in columns as wide as their texts, behind two spaces.
+/// Rows of cells in columns as wide as their texts, separated by two spaces.
 class TextTable {
  public:
   enum class Align { left, right };
@@ -40,7 +40,7 @@ class TextTable {
 
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
   /// In lines of at most `width`. The last column may be text of any length: it is broken, or goes
-  /// below its row where it has no room beside it. Other columns are left out from the right.
+  /// below its row if there is no room beside it. Other columns are dropped from the right.
   std::string text(std::size_t width) const;
 
  private:

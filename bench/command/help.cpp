@@ -18,8 +18,8 @@ struct NcclOption {
   std::string_view instead;
 };
 
-/// nccl-tests' letters that are not ours or mean something else here. -b -e -f -i -w -d -o -r mean
-/// the same.
+/// nccl-tests' letters that cc-bench lacks or uses differently. -b -e -f -i -w -d -o -r mean the
+/// same.
 constexpr std::array<NcclOption, 23> kNcclOptions = {{
     {'n', "iterations", "--iters N; -n is the number of ranks"},
     {'t', "threads", "-n RANKS, with --transport inproc for threads"},

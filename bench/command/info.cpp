@@ -68,7 +68,7 @@ std::string transport_text() {
          line("GPU kernels", device::describe_cuda()) + verbs_text();
 }
 
-/// Tells the fate of NCCL's variables in libnccl.so.2.
+/// How libnccl.so.2 takes each of NCCL's variables that is set.
 std::string nccl_text() {
   std::string text;
   for (const auto& each : nccl::translated(variables_that_begin_with("NCCL_")).seen)
@@ -180,7 +180,7 @@ Result<std::string> explain_text(const Options& options, int size, const LinkKin
     const Problem problem =
         problem_of(*op, type, size, options.root.value_or(0), options.explain_bytes);
     Forced forced;
-    // As a communicator of those ranks has it.
+    // The same settings as a communicator of those ranks.
     auto settings = CommunicatorOptions::from_environment();
     if (!options.algorithms.empty()) settings.algorithm = options.algorithms.front();
     if (options.lanes > 0) settings.max_lanes = options.lanes;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The commands that measure nothing: what this machine and build can do, and why a call gets the
-/// algorithm that it gets.
+/// The commands that measure nothing: the capabilities of this machine and build, and the reason
+/// for a call's algorithm.
 
 #include <string>
 #include <vector>
@@ -17,10 +17,10 @@ namespace ccoll::bench {
 std::string info_text();
 /// For ranks of this host.
 Result<std::string> explain_text(const Options& options);
-/// For `size` ranks over links of that kind, with what was measured beside what is predicted.
+/// For `size` ranks over links of that kind, with measurements beside the predictions.
 Result<std::string> explain_text(const Options& options, int size, const LinkKind& kind,
                                  const std::vector<KeptRows::One>& rows);
-/// What has to be measured for that.
+/// The measurements that it needs.
 Options to_explain(const Options& options);
 
 }  // namespace ccoll::bench

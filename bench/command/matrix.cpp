@@ -25,10 +25,10 @@ using Clock = std::chrono::steady_clock;
 using Pair = std::pair<int, int>;
 
 constexpr std::size_t kPingBytes = 8;
-constexpr int kRoundTrips = 50;  ///< in a batch
+constexpr int kRoundTrips = 50;  ///< per batch
 constexpr int kBatchesOfPair = 5;
 constexpr int kStreamMessages = 8;
-/// Shorter ones are timed in batches: reading the clock would count.
+/// Shorter ones are timed in batches, since the cost of reading the clock would show.
 constexpr double kLongEnough = 10;  // us
 
 double median(std::vector<double> values) {
@@ -55,8 +55,7 @@ class PairMeter {
   PairMeter(Communicator& communicator, std::uint64_t bytes)
       : communicator_(communicator), buffer_(std::max<std::uint64_t>(bytes, kPingBytes)) {}
 
-  /// Both ranks of the pair call this; each learns what it has measured itself and leaves the
-  /// rest 0.
+  /// Both ranks of the pair call this; each gets its own measurements and leaves the rest 0.
   void measure(int low, int high, Matrix& found) {
     const bool is_low = communicator_.rank() == low;
     const int peer = is_low ? high : low;
@@ -94,7 +93,7 @@ class PairMeter {
     if (!first) send(peer, kPingBytes);
   }
 
-  /// Messages one way and, when all have come, a short one back.
+  /// Messages one way and, after all have arrived, a short one back.
   void stream(int peer, bool sends) {
     for (int i = 0; i < kStreamMessages; i++) {
       sends ? send(peer, buffer_.size()) : recv(peer, buffer_.size());
@@ -168,7 +167,7 @@ std::string named(const std::vector<SlowLink>& slow, const char* what, const cha
                   bool one_way) {
   std::string text;
   for (const SlowLink& link : slow) {
-    if (!one_way && link.from > link.to) continue;  // the same round trip
+    if (!one_way && link.from > link.to) continue;  // it is the same round trip
     text += fmt::format("# slow: {} {} {}: {} of {} {}, typical is {}\n", link.from,
                         one_way ? "->" : "<->", link.to, what, figure(link.value), unit,
                         figure(link.typical));

@@ -12,7 +12,7 @@
 
 namespace ccoll::bench {
 
-/// A link is slow when it is this many times worse than the median of its kind.
+/// A link is slow if it is this many times worse than the median of its kind.
 inline constexpr double kSlowFactor = 1.5;
 
 /// A figure for each ordered pair of ranks; the diagonal has no meaning.
@@ -40,18 +40,18 @@ struct Matrix {
   explicit Matrix(int size) : hosts(std::size_t(size)), latency_us(size), bandwidth(size) {}
 
   std::vector<std::int64_t> hosts;  ///< equal for ranks of one host
-  std::uint64_t bytes = 0;          ///< of a message of the bandwidth's
-  PairTable latency_us;             ///< of 8 bytes, half the round trip: the same both ways
+  std::uint64_t bytes = 0;          ///< per message for the bandwidth
+  PairTable latency_us;             ///< half the round trip of 8 bytes: the same both ways
   PairTable bandwidth;              ///< GB/s from one to the other
 };
 
-/// Those of `table` that stand out among the links inside hosts, or among those between hosts.
-/// Kinds of fewer than three links have no median worth the name.
+/// The outliers of `table` among the links inside hosts, or among those between hosts. Kinds of
+/// fewer than three links have no meaningful median.
 std::vector<SlowLink> find_slow(const PairTable& table, const std::vector<std::int64_t>& hosts,
                                 bool more_is_better);
 
-/// Collective: every rank gets the same. Pairs that stand out are measured twice more and their
-/// best counts, so that a moment's disturbance is not taken for a bad cable.
+/// Collective: every rank gets the same. Outliers are measured twice more and their best counts, so
+/// that a moment's disturbance does not pass for a bad cable.
 Matrix measure_matrix(Communicator& communicator, std::uint64_t bytes);
 
 /// Two tables, slow cells marked with '!' and named below.

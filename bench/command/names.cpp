@@ -11,7 +11,7 @@ namespace ccoll::bench {
 
 namespace {
 
-/// What other libraries call them, folded.
+/// Other libraries' names for them, folded.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 20> kAliases = {{
     {"half", "float16"},       {"fp16", "float16"},
     {"bf16", "bfloat16"},      {"float", "float32"},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Words that people type: types and reduction operations with nccl-tests' spellings beside ours.
-/// Knows nothing of measuring.
+/// The names of types and reduction operations on the command line, with nccl-tests' spellings
+/// beside ours. Does not depend on measuring.
 
 #include <string>
 #include <string_view>

@@ -20,7 +20,7 @@ namespace ccoll::bench {
 
 namespace {
 
-/// What the parser writes into before anything is checked.
+/// The parser's output before any check.
 struct Raw {
   std::string ops;
   std::string begin;
@@ -36,17 +36,17 @@ struct Raw {
   std::string graph = "0";
 };
 
-/// Beyond any use, but far from where durations and counts overflow.
+/// Larger than useful, but far from where durations and counts overflow.
 constexpr double kMostSeconds = 1e6;
 constexpr std::uint64_t kMostCalls = 1'000'000'000;
-/// More than a launcher will start here: `explain` answers for clusters too.
+/// More than a launcher starts here: `explain` also serves clusters.
 constexpr int kMostRanksExplained = 1 << 20;
 
 constexpr int kMostGraphCalls = 10'000;
 
 constexpr std::uint64_t kMostMatrixBytes = std::uint64_t{1} << 30;
 
-/// CLI11's own range of floating-point numbers prints all digits of the largest one.
+/// CLI11's own range check prints all digits of the largest floating-point number.
 std::string check_seconds(const std::string& text) {
   double seconds = 0;
   const bool good =
@@ -185,7 +185,7 @@ Status check_matrix(const Options& options) {
   return {};
 }
 
-/// What measures calls in streams on buffers of GPUs, and what is of the host alone.
+/// Checks the options of calls in streams on GPU buffers, which exclude host-only ones.
 Status check_device(const Options& options) {
   if (!options.is_on_gpu()) {
     if (options.graph_calls == 0) return {};
@@ -208,7 +208,7 @@ Status check_device(const Options& options) {
 
 Result<Options> finish(const Raw& raw, Options options) {
   if (raw.ranks > 0) options.ranks = raw.ranks;
-  CLI::detail::lexical_cast(raw.graph, options.graph_calls);  // whose range was checked
+  CLI::detail::lexical_cast(raw.graph, options.graph_calls);  // its range has been checked
   const auto read_size = [](const std::string& text, std::uint64_t& size) -> Status {
     if (text.empty()) return {};
     auto parsed = parse_size(text);
@@ -269,8 +269,8 @@ Result<Options> finish(const Raw& raw, Options options) {
   return options;
 }
 
-/// "--itres" is not expected: the option that is nearest to it, or what somebody who knows
-/// nccl-tests meant.
+/// The text for an unexpected option like "--itres": names the nearest one, or the equivalent of
+/// nccl-tests' option.
 std::string unexpected(const CLI::App& app, const std::string& ops) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
@@ -290,7 +290,7 @@ std::string unexpected(const CLI::App& app, const std::string& ops) {
   return near.empty() ? start : fmt::format("{}: did you mean {}?", start, near);
 }
 
-/// That of the subcommand that was asked about, or of all.
+/// The help of the selected subcommand, or the general help.
 std::string help_of(const CLI::App& app) {
   std::string text = app.help();
   for (const Subcommand& each : subcommands()) {
@@ -299,7 +299,7 @@ std::string help_of(const CLI::App& app) {
   return wrapped_lines(text, output_columns());
 }
 
-/// A flag takes no word behind it, which would be the operations.
+/// A flag takes no value: a word behind it would be the operations.
 Status check_graph(int argc, const char* const* argv) {
   for (int i = 1; i + 1 < argc; i++) {
     const std::string_view next = argv[i + 1];
@@ -323,7 +323,7 @@ Status check_algorithms(const Options& options) {
               joined(options.algorithms, "', '"), names.empty() ? "none to choose" : joined(names));
 }
 
-/// Pairs of type and reduction that do not exist are left out; some pair must.
+/// Nonexistent pairs of type and reduction are skipped; at least one pair must exist.
 Status check_reductions(const Options& options) {
   for (const ReduceOp op : options.reduce_ops) {
     for (const DataType type : options.types) {
@@ -336,7 +336,7 @@ Status check_reductions(const Options& options) {
               to_string(options.reduce_ops.front()), to_string(options.types.front()));
 }
 
-/// Sizes are rounded down, but not to fewer bytes than were asked for at least.
+/// Sizes are rounded down, but never below the requested minimum.
 Status check_not_shorter(const Options& options, int size) {
   for (const Operation* op : options.ops) {
     if (!op->has_data) continue;

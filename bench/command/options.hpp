@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The command line of cc-bench, after nccl-tests' where that has a word for it.
+/// The command line of cc-bench, which follows nccl-tests' where possible.
 
 #include <cstdint>
 #include <optional>
@@ -29,16 +29,16 @@ struct Options {
   std::vector<ReduceOp> reduce_ops = {ReduceOp::sum};
   std::optional<int> root = 0;  ///< none: every rank in turn
   bool in_place = false;
-  std::uint64_t max_memory = 0;     ///< bytes of a host for buffers; 0: what there is
-  std::string memory = "ordinary";  ///< of the buffers; registered; mixed: that on odd ranks
-  std::string device = "host";      ///< whose memory the buffers are; cuda: calls are in streams
-  int graph_calls = 0;              ///< cuda: so many calls are a graph; 0: none is
-  bool fresh = false;               ///< whether inputs are written again before every call
+  std::uint64_t max_memory = 0;     ///< bytes per host for buffers; 0: all that is free
+  std::string memory = "ordinary";  ///< of the buffers; mixed: registered on odd ranks
+  std::string device = "host";      ///< where the buffers are; cuda: calls are in streams
+  int graph_calls = 0;              ///< cuda: calls per graph; 0: no graphs
+  bool fresh = false;               ///< whether inputs are rewritten before every call
   bool check = true;
-  int skew_ms = 0;       ///< how late the last rank is where waiting is measured; 0: it is not
-  bool overlap = false;  ///< whether calls beside a caller that sleeps are measured
+  int skew_ms = 0;       ///< how late the last rank is if waiting is measured; 0: it is not
+  bool overlap = false;  ///< whether to measure calls during which the caller sleeps
   std::vector<std::string> algorithms;  ///< in turn; empty: the model's choice, or CCOLL_ALGO
-  std::string transport;                ///< empty: the best there is, or CCOLL_TRANSPORT
+  std::string transport;                ///< empty: the best available, or CCOLL_TRANSPORT
   int lanes = 0;
   std::string csv;  ///< a file, "-" for standard output, or empty
   std::string json;
@@ -53,26 +53,26 @@ struct Options {
   std::string explain_op;
   std::uint64_t explain_bytes = 0;
   bool explain_measured = false;         ///< also run every algorithm
-  std::uint64_t matrix_bytes = 1 << 20;  ///< of the messages that bandwidth is measured with
+  std::uint64_t matrix_bytes = 1 << 20;  ///< message size for measuring bandwidth
 
   bool is_on_gpu() const { return device == "cuda"; }
-  /// True where standard output belongs to the CSV or JSON form.
+  /// True if standard output carries the CSV or JSON form.
   bool is_table_off() const { return csv == "-" || json == "-"; }
 };
 
-/// Failures are usage errors, with what to do instead.
+/// Failures are usage errors, with a suggestion.
 Result<Options> parse_command_line(int argc, const char* const* argv);
 
-/// The roots to call `operation` with; one, of no meaning, where it has none.
+/// The roots to call `operation` with; a single meaningless one if it has no root.
 std::vector<int> roots_of(const Options& options, const Operation& operation, int size);
 
 /// Every algorithm's name, each once.
 std::vector<std::string> all_algorithms();
 
-/// Which of the algorithms that were asked for `operation` has.
+/// The requested algorithms that `operation` has.
 std::vector<std::string> algorithms_of(const Options& options, const Operation& operation);
 
-/// Whether the options can be carried out by `size` ranks.
+/// Whether `size` ranks can run with these options.
 Status check_for_size(const Options& options, int size);
 
 }  // namespace ccoll::bench

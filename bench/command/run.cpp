@@ -39,7 +39,7 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kWrongUsage = 2;
 
-/// Says on standard error what went wrong, in one write so that ranks' lines stay whole.
+/// Reports an error on standard error in one write, so that ranks' lines stay whole.
 void complain(std::optional<int> rank, const std::string& message) {
   fmt::print(stderr, "{}",
              rank ? fmt::format("cc-bench: rank {}: {}\n", *rank, message)
@@ -58,10 +58,10 @@ CommunicatorOptions communicator_options(const Options& options) {
   return result;
 }
 
-/// One rank from start to end; errors become its own message and status.
+/// Runs one rank from start to end; errors become its own message and status.
 int run_rank(int rank, int local_rank, int ranks_here, const Options& options, Session session,
              const std::function<Communicator(const CommunicatorOptions&)>& connect) {
-  // It outlives the communicator, so that what was measured is written even where calls fail.
+  // It outlives the communicator, so that measurements are written even if calls fail.
   std::optional<Report> report;
   const auto give_up = [&](const std::string& why) {
     complain(rank, why);
@@ -69,7 +69,7 @@ int run_rank(int rank, int local_rank, int ranks_here, const Options& options, S
   };
   try {
     CommunicatorOptions settings = communicator_options(options);
-    // Its memory is freed when the communicator, for which streams may wait, has gone.
+    // Its memory is freed after the communicator, which streams may wait for.
     const std::unique_ptr<Gpu> gpu = options.is_on_gpu() ? open_gpu(local_rank) : nullptr;
     if (gpu) settings.device.ordinal = gpu->number();
     Communicator communicator = connect(settings);
@@ -103,7 +103,7 @@ int run_rank(int rank, int local_rank, int ranks_here, const Options& options, S
       auto counters = gather_counters(communicator);
       if (report) report->add_counters(std::move(counters));
     }
-    // One rank's status tells what is wrong; the others have nothing to add.
+    // One rank's status reports the error; the others have nothing to add.
     return !report || report->finish() ? 0 : kFailed;
   } catch (const std::bad_alloc&) {
     give_up("out of memory: give a smaller -e or fewer ranks");
@@ -187,7 +187,7 @@ Session describe(const Options& options, int size, const Environment& environmen
   return session;
 }
 
-/// What can be known before any rank has met another.
+/// The checks that need no other rank.
 Status check(const Options& options, const Environment& environment, const std::string& transport,
              int size) {
   CCOLL_TRY(check_for_size(options, size));
@@ -210,7 +210,7 @@ bool speaks_for_all() {
   }
 }
 
-/// The whole machine: one job after another, each with its pair of options.
+/// Tunes the whole machine: one job after another, each with its pair of options.
 static int tune_all(const Options& options, int argc, const char* const* argv) {
   for (const TuneJob& job : tune_jobs(usable_cores())) {
     Options one = options;
@@ -246,7 +246,7 @@ int run(const Options& options, int argc, const char* const* argv) {
     return kWrongUsage;
   }
   const Session session = describe(options, size, environment, argc, argv);
-  // Of a launcher's ranks each says what its own host has not.
+  // Each of a launcher's ranks reports what its own host lacks.
   if (options.is_on_gpu() && !joins) {
     if (const auto gpus = count_gpus(); !gpus) {
       complain(std::nullopt, "--device cuda: " + gpus.error().message);

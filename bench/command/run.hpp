@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Carries out the measuring: joins the ranks of the environment or starts local ones, as processes
-/// or as threads of this one.
+/// Runs the measurements: joins the ranks of the environment or starts local ones, as processes or
+/// as threads of this one.
 
 #include <string>
 
@@ -10,12 +10,12 @@
 
 namespace ccoll::bench {
 
-/// Whether this process is to say what is wrong with the command line: rank 0, or any process that
-/// no launcher started.
+/// Whether this process reports errors of the command line: rank 0, or any process that no launcher
+/// started.
 bool speaks_for_all();
 
-/// The program's exit status: 0; 1 where a check or a call failed; 2 for wrong usage.
-/// `argv` is what to start further ranks with.
+/// Returns the program's exit status: 0; 1 if a check or a call failed; 2 for wrong usage. `argv`
+/// is for starting further ranks.
 int run(const Options& options, int argc, const char* const* argv);
 
 }  // namespace ccoll::bench

@@ -74,7 +74,7 @@ std::string line_of(const CLI::Option& option, const std::string& meaning, bool 
   return fmt::format("  {}{}{}\n", names, gap, meaning);
 }
 
-/// Those of `options`, as `app` has them.
+/// The lines of `options`, as `app` has them.
 std::string lines_of(const CLI::App& app, std::span<const TakenOption> options) {
   std::string text;
   for (const TakenOption& each : options) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What cc-bench can be asked for beside measuring operations, and which options each takes: all
-/// others are refused.
+/// cc-bench's commands besides measuring operations, and the options that each takes: all others
+/// are refused.
 
 #include <span>
 #include <string>
@@ -17,8 +17,8 @@ class App;
 namespace ccoll::bench {
 
 struct TakenOption {
-  std::string_view name;     ///< the short one where it has one
-  std::string_view meaning;  ///< where it is another than with operations
+  std::string_view name;     ///< the short one, if any
+  std::string_view meaning;  ///< if it differs from that with operations
 };
 
 struct Subcommand {
@@ -26,19 +26,19 @@ struct Subcommand {
   std::string_view name;
   std::string_view meaning;
   std::span<const TakenOption> takes;
-  /// Also these where it measures, too (explain --measure).
+  /// Also taken if it measures (explain --measure).
   std::span<const TakenOption> takes_measured = {};
 };
 
 std::span<const Subcommand> subcommands();
 
-/// For the help of all: its meaning.
+/// Its meaning, for the general help.
 std::string description(const Subcommand& subcommand);
 
-/// Its own help: how it is used, and the options of `app` that it takes.
+/// Its own help: the usage, and the options of `app` that it takes.
 std::string help(const CLI::App& app, const Subcommand& subcommand);
 
-/// Whether `app` was given nothing but what `subcommand` takes.
+/// Checks that `app` got only options that `subcommand` takes.
 Status check_taken(const CLI::App& app, const Subcommand& subcommand, bool measured);
 
 }  // namespace ccoll::bench

@@ -16,12 +16,12 @@ namespace ccoll::bench {
 
 namespace {
 
-/// Beyond so many cores four ranks to each are more than anyone starts, or waits for.
+/// With more cores, nobody starts four ranks per core or waits for them.
 constexpr int kMostCores = 16;
-/// How often everything is timed: what else the machine does for a while hits one of them.
+/// How often everything is timed: a temporary disturbance hits one of them.
 constexpr int kRounds = 3;
 
-/// Every algorithm of every operation, from a message that is all latency to many windows.
+/// Every algorithm of every operation, from pure-latency messages to many windows.
 Options what_to_measure(const Options& asked) {
   Options options = asked;
   options.ops.clear();
@@ -56,7 +56,7 @@ void keep(const LinkKind& kind, const KeptRows& rows, int lanes, double seconds,
   const CostTable now = with(estimates, fitted);
   const std::string name = link_class(kind.transport, kind.cores_per_rank < 1, kind.one_host);
   tuning.erase(name);
-  // Estimates that are as good as it gets are not frozen.
+  // Estimates that cannot be improved are not written.
   if (now != estimates) tuning[name] = fitted;
   fmt::print("{}: {} ranks, {} calls of every algorithm timed in {:.1f} s\n", name, ranks,
              measured.size(), seconds);

@@ -2,7 +2,7 @@
 #pragma once
 
 /// `cc-bench tune`: times every algorithm over one kind of links and keeps the costs with which the
-/// library's model comes nearest to what it saw.
+/// library's model best fits the times.
 
 #include <string>
 #include <vector>
@@ -14,18 +14,17 @@
 
 namespace ccoll::bench {
 
-/// Which jobs tune this machine: the same command with each of these pairs.
+/// The jobs that tune this machine: the same command with each of these pairs.
 struct TuneJob {
   std::string transport;
   int ranks;
 };
-/// Each transport with a core per rank (up to 8 ranks), and with four ranks to a core where those
-/// are no more than 64.
+/// Each transport with a core per rank (up to 8 ranks), and with four ranks per core if those are
+/// at most 64.
 std::vector<TuneJob> tune_jobs(int cores);
 
-/// Collective, over links of one kind. On rank 0 writes the file and says on standard output what
-/// became of the costs. Throws ccoll::Error, where links are of different kinds or the file cannot
-/// be written.
+/// Collective, over links of one kind. Rank 0 writes the file and reports the costs on standard
+/// output. Throws ccoll::Error if links are of different kinds or the file cannot be written.
 void tune(Communicator& communicator, const Options& options);
 
 }  // namespace ccoll::bench

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What checksums cost (CommunicatorOptions::checksum): the same all_reduce over TCP on two
-/// communicators of the same ranks, with and without; and how fast they are computed.
+/// The cost of checksums (CommunicatorOptions::checksum): the same all_reduce over TCP on two
+/// communicators of the same ranks, with and without; and the speed of computing them.
 ///
 ///     cc-run -n 2 checksum-cost
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ double speed(const ccoll::detail::Crc32cMethod& way) {
     const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
     speeds.push_back(static_cast<double>(slice.size()) / took.count());
   }
-  // Used, so that it is computed.
+  // The result is used, so that it is computed.
   return crc == 0 ? 0 : quantile(speeds, 0.5);
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The cost of a call through nccl.h over the same call in C++: an all_reduce of 2 floats by one
-/// rank, on the host.
+/// The cost of a call through nccl.h compared with the same call in C++: an all_reduce of 2 floats
+/// by one rank, on the host.
 ///
 ///     nccl-cost                 times of both, side by side
-///     nccl-cost face|cpp CALLS  so many calls of one of them, for bench/costs/nccl_instructions
+///     nccl-cost face|cpp CALLS  that many calls of one, for bench/costs/nccl_instructions
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The same call on two communicators of the same ranks, in batches that take turns, because
-/// machines change their speed meanwhile.
+/// The same call on two communicators of the same ranks, in alternating batches, because the speed
+/// of machines varies.
 
 #include <algorithm>
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace ccoll::bench {
 
-/// Microseconds per call on the slowest rank, of which `world` tells.
+/// Microseconds per call on the slowest rank, determined through `world`.
 inline double time_batch(Communicator& world, std::uint64_t calls,
                          const std::function<void()>& call) {
   call();
@@ -33,12 +33,12 @@ inline double quantile(std::vector<double> values, double share) {
   return values[static_cast<std::size_t>(at)];
 }
 
-/// By round.
+/// Indexed by round.
 struct SideBySide {
   std::vector<double> plain_us, other_us, ratios;
 };
 
-/// An all_reduce of so many float32, in batches of a millisecond. Collective over all three.
+/// An all_reduce of `count` float32, in batches of a millisecond. Collective over all three.
 inline SideBySide measure_all_reduce(Communicator& world, Communicator& plain, Communicator& other,
                                      std::size_t count, int rounds) {
   constexpr double kBatchUs = 1000;

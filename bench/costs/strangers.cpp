@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What strangers cost a job: the same all_reduce alone and beside a process that does to the
-/// ranks' listeners what port scanners and worse do, in periods that take turns.
+/// The cost of strangers to a job: the same all_reduce alone and beside a process that scans or
+/// attacks the ranks' listeners, in alternating periods.
 ///
 ///     cc-run -n 2 strangers
 #include <arpa/inet.h>
@@ -40,7 +40,7 @@ using namespace std::chrono_literals;
 constexpr int kRounds = 7;
 constexpr auto kPeriod = 300ms;
 constexpr std::size_t kSizes[] = {8, 4 << 10, 1 << 20};
-/// New connections in a second.
+/// New connections per second.
 constexpr int kPerSecond = 1000;
 constexpr std::size_t kHalfOpen = 10000;
 
@@ -57,7 +57,7 @@ constexpr Kind kKinds[] = {
     {Stranger::slow, "1000 slow-loris"},
 };
 
-/// Where this process listens.
+/// The ports on which this process listens.
 std::vector<std::uint16_t> own_ports() {
   std::vector<std::uint16_t> ports;
   DIR* const directory = ::opendir("/proc/self/fd");
@@ -86,7 +86,7 @@ FileDescriptor connect_to(std::uint16_t port) {
   return socket;
 }
 
-/// A process of its own, told over a socket what to be. Forked before there are threads.
+/// A process that acts as ordered over a socket. It is forked before there are threads.
 class StrangerProcess {
  public:
   StrangerProcess() {
@@ -112,7 +112,7 @@ class StrangerProcess {
     tell(&count, sizeof count);
     tell(ports.data(), ports.size() * sizeof ports[0]);
   }
-  /// Returns when it is: what it holds open is.
+  /// Returns once it does so and holds its connections open.
   void be(Stranger stranger) {
     tell(&stranger, 1);
     (void)!::read(orders_.number(), &stranger, 1);
@@ -144,7 +144,7 @@ class StrangerProcess {
     return ::select(orders + 1, &set, nullptr, nullptr, &none) == 1;
   }
 
-  /// Until the next order.
+  /// Plays until the next order.
   static void play(Stranger stranger, const std::vector<std::uint16_t>& ports, int orders) {
     const std::size_t held = stranger == Stranger::silent ? kHalfOpen
                              : stranger == Stranger::slow ? std::size_t{1000}
@@ -159,9 +159,9 @@ class StrangerProcess {
       const auto one = comes ? connect_to(ports[i % ports.size()]) : FileDescriptor();
       if (stranger == Stranger::garbage)
         (void)!::send(one.number(), garbage.data(), garbage.size(), MSG_NOSIGNAL);
-      // Ever new ones, which push out others.
+      // Opens new ones all the time, which push out others.
       if (stranger == Stranger::silent) open[i % held] = connect_to(ports[i % ports.size()]);
-      // A byte of a true hello now and then; who was thrown out comes again.
+      // Sends a byte of a valid hello now and then, and reconnects after being thrown out.
       if (stranger == Stranger::slow && ::send(open[i % held].number(), "c", 1, MSG_NOSIGNAL) < 0)
         open[i % held] = connect_to(ports[i % ports.size()]);
     }
@@ -201,7 +201,7 @@ double fastest(const std::vector<double>& values) { return *std::ranges::min_ele
 
 double percent(double ratio) { return 100 * (ratio - 1); }
 
-/// On a machine that others use, too, the fastest periods tell more than the middle ones.
+/// On a shared machine the fastest periods are more meaningful than the median.
 void measure(Communicator& world, StrangerProcess* process, const Kind& kind, std::size_t bytes) {
   std::vector<double> alone, beside, ratios;
   for (int round = 0; round < kRounds; round++) {
@@ -246,7 +246,7 @@ void run(StrangerProcess* process, Communicator& world) {
 int main() {
   try {
     std::unique_ptr<StrangerProcess> process;
-    // Known before there is a communicator, and threads that a fork would leave behind.
+    // It is forked before a communicator starts threads, which a child would lack.
     if (ccoll::read_variable("CCOLL_RANK") == "0") process = std::make_unique<StrangerProcess>();
     auto world = Communicator::create();
     run(process.get(), world);

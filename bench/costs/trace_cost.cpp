@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What CCOLL_TRACE costs: the same all_reduce on two communicators of the same ranks, one traced
+/// The cost of CCOLL_TRACE: the same all_reduce on two communicators of the same ranks, one traced
 /// and one not.
 ///
 ///     cc-run -n 2 trace-cost
@@ -28,7 +28,7 @@ using ccoll::bench::SideBySide;
 constexpr int kRounds = 201;
 constexpr std::size_t kSizes[] = {8, 512, 4 << 10, 64 << 10, 1 << 20};
 
-/// A rank's own, gone with it.
+/// A folder of this rank, removed with this.
 class TraceFolder {
  public:
   TraceFolder() : path_((fs::temp_directory_path() / "ccoll-trace-cost-XXXXXX").string()) {
@@ -46,7 +46,7 @@ class TraceFolder {
   std::string path_;
 };
 
-/// How many steps of such a call the trace has.
+/// The number of steps per such call in the trace.
 double steps_per_call(const ccoll::trace::Trace& trace, std::size_t count) {
   std::size_t calls = 0, steps = 0;
   for (const auto& call : trace.calls) {
@@ -57,7 +57,7 @@ double steps_per_call(const ccoll::trace::Trace& trace, std::size_t count) {
   return static_cast<double>(steps) / static_cast<double>(std::max<std::size_t>(calls, 1));
 }
 
-/// On a machine that others use, too, the fastest batches tell more than the middle ones.
+/// On a shared machine the fastest batches are more meaningful than the median.
 void print(const std::vector<SideBySide>& all, const ccoll::trace::Trace& trace) {
   fmt::print("all_reduce of float32, {} ranks, {} rounds: of all and of the fastest tenth\n",
              trace.about.size, kRounds);

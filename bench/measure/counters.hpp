@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What all ranks have counted in a run, for --json.
+/// The counters of all ranks of a run, for --json.
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -9,10 +9,10 @@
 
 namespace ccoll::bench {
 
-/// One rank's.
+/// One rank's counters.
 nlohmann::json counters_json(int rank, const Counters& counters);
 
-/// All ranks' by rank, at rank 0; null elsewhere. Collective.
+/// All ranks' counters by rank, at rank 0; null elsewhere. Collective.
 nlohmann::json gather_counters(Communicator& communicator);
 
 }  // namespace ccoll::bench

@@ -11,7 +11,7 @@ namespace ccoll::bench {
 
 namespace {
 
-/// SplitMix64's finaliser: the arbitrary but repeatable value at a place.
+/// SplitMix64's finaliser: an arbitrary but repeatable value for a place.
 std::uint64_t hash(std::uint64_t rank, std::uint64_t place) {
   std::uint64_t x = rank * 0x9e3779b97f4a7c15 + (place + 1) * 0xbf58476d1ce4e5b9;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -19,21 +19,21 @@ std::uint64_t hash(std::uint64_t rank, std::uint64_t place) {
   return x ^ (x >> 31);
 }
 
-/// A place of the pattern, as one rank of `size` sees it.
+/// A place of the pattern, as seen by one rank of `size`.
 struct Place {
   int size;
   int rank;
   std::uint64_t index;
 
   std::uint64_t bits() const { return hash(static_cast<std::uint64_t>(rank), index); }
-  /// True on `chosen` of the ranks, others at every index.
+  /// True on `chosen` of the ranks, which vary with the index.
   bool is_among(std::int64_t chosen) const {
     const auto n = static_cast<std::uint64_t>(size);
     return static_cast<std::int64_t>((static_cast<std::uint64_t>(rank) + index) % n) < chosen;
   }
 };
 
-/// Whole numbers up to this are exact in T, and so is every sum that stays below it.
+/// T represents whole numbers up to this exactly, and so every sum that stays below it.
 template <typename T>
 constexpr std::int64_t exact_limit() {
   if constexpr (std::is_same_v<T, float8_e5m2>) return 1 << 3;
@@ -44,8 +44,8 @@ constexpr std::int64_t exact_limit() {
   return std::int64_t{1} << 53;
 }
 
-/// Signed whole numbers so small that no partial sum leaves the exact ones. Where there are too
-/// many ranks for that, most contribute 0.
+/// Signed whole numbers so small that every partial sum is exact. With too many ranks for that,
+/// most contribute 0.
 template <typename T>
 double summand(const Place& place) {
   const std::int64_t most = exact_limit<T>() / place.size;
@@ -55,8 +55,8 @@ double summand(const Place& place) {
   return static_cast<double>(static_cast<std::int64_t>(place.bits() % span) - bound);
 }
 
-/// Powers of two with signs, a few of them not 1, and one odd number that T's mantissa, or seven
-/// bits, can hold: every partial product is exact and far from overflow.
+/// Signed powers of two, a few of them not 1, and one odd number that T's mantissa, or seven bits,
+/// can hold: every partial product is exact and far from overflow.
 template <typename T>
 double factor(const Place& place) {
   constexpr std::int64_t kMagnified = std::is_same_v<T, float8_e4m3> ? 3 : 8;
@@ -91,8 +91,8 @@ T float_element(ReduceOp op, const Place& place) {
   return element::narrow<T>(static_cast<element::Accumulator<T>>(value));
 }
 
-/// Integers wrap, so any values will do, but results shall differ: products of odd numbers are not
-/// soon 0, and a bit is seldom missing from an and, or present in an or.
+/// Integers wrap, so any values will do, but results should vary: products of odd numbers do not
+/// soon become 0, and few bits are missing from an and, or present in an or.
 template <typename T>
 T integer_element(ReduceOp op, const Place& place) {
   const std::uint64_t bits = place.bits();
@@ -102,7 +102,7 @@ T integer_element(ReduceOp op, const Place& place) {
   return static_cast<T>(op == ReduceOp::bit_or ? one_bit : bits);
 }
 
-/// Any byte but 0 is true. About one of all ranks decides what an and or an or is.
+/// Any byte but 0 is true. About one rank in all determines the result of an and or an or.
 element::Bool bool_element(ReduceOp op, const Place& place) {
   const std::uint64_t bits = place.bits();
   const auto truth = static_cast<std::uint8_t>(1 + (bits >> 32) % 255);
@@ -130,8 +130,8 @@ T make_element(const Recipe& recipe, const Place& place) {
   }
 }
 
-/// Calls `visit(offset in elements, period's first element, elements)` for every stretch that does
-/// not wrap round the period.
+/// Calls `visit(offset in elements, period's first element, elements)` for every stretch without a
+/// wrap around the period.
 template <typename F>
 void for_each_stretch(std::uint64_t elems, std::uint64_t first, F&& visit) {
   std::uint64_t place = first % kPeriod;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What ranks put in and what must come out, such that every result is exact: whichever order and
-/// grouping an algorithm adds in, and however often it rounds on the way, only one bit pattern is
-/// right, so the check has no tolerance. Knows nothing of communicators.
+/// Inputs and expected outputs, chosen such that every result is exact. Whatever an algorithm's
+/// order, grouping and rounding, one bit pattern is correct, so the check has no tolerance. Does
+/// not depend on communicators.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,16 +16,16 @@
 
 namespace ccoll::bench {
 
-/// Inputs repeat after this many elements: a prime, so that no block or slice of a power of two
-/// begins at the same place of the pattern as another.
+/// Inputs repeat after this many elements: a prime, so that no two blocks or slices of a power of
+/// two begin at the same place of the pattern.
 inline constexpr std::uint64_t kPeriod = 1021;
 
-/// What decides a pattern. Without `op` the elements are arbitrary bits, NaNs included: they are
-/// only copied.
+/// Determines a pattern. Without `op` the elements are arbitrary bits, NaNs included, because they
+/// are only copied.
 struct Recipe {
   DataType type = DataType::float32;
   std::optional<ReduceOp> op;
-  int size = 1;  ///< how many ranks contribute
+  int size = 1;  ///< the number of ranks that contribute
 };
 
 /// Element i of rank `rank`'s input is element i % kPeriod of this.
@@ -33,7 +33,7 @@ std::vector<std::byte> make_input_period(const Recipe& recipe, int rank);
 /// The same for the reduction of all ranks' inputs; `recipe.op` is set.
 std::vector<std::byte> make_reduced_period(const Recipe& recipe);
 
-/// The periods of a recipe, made when first asked for.
+/// The periods of a recipe, created on demand.
 class Patterns {
  public:
   explicit Patterns(const Recipe& recipe) : recipe_(recipe) {}
@@ -51,7 +51,7 @@ class Patterns {
 void fill(std::byte* data, std::uint64_t elems, std::size_t elem_bytes,
           std::span<const std::byte> period, std::uint64_t first);
 
-/// How many of the elements differ, bit for bit, from what `fill` would write.
+/// How many of the elements differ, bit for bit, from the output of `fill`.
 std::uint64_t count_wrong(const std::byte* data, std::uint64_t elems, std::size_t elem_bytes,
                           std::span<const std::byte> period, std::uint64_t first);
 

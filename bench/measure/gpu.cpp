@@ -27,7 +27,7 @@ struct DestroyGraph {
   void operator()(cudaGraph_t graph) const { cudaGraphDestroy(graph); }
 };
 
-/// On the device, for its kernels: what they count, then a pattern's period.
+/// Device memory for the kernels: their count, then a pattern's period.
 constexpr std::size_t kCountBytes = sizeof(std::uint64_t);
 constexpr std::size_t kDeskBytes = kCountBytes + kPeriod * sizeof(std::uint64_t);
 
@@ -39,7 +39,8 @@ class CudaGpu final : public Gpu {
     desk_ = value_or_throw(device::allocate_on_device(kDeskBytes));
     for (device::OwnEvent& event : events_)
       event = value_or_throw(device::make_event(cudaEventDefault));
-    // Loaded now: to load one may wait for all streams, some of which may then wait for this rank.
+    // Load the kernels first: loading may wait for all streams, some of which may wait for this
+    // rank.
     for (const void* kernel : {fill_kernel(), count_wrong_kernel()}) {
       cudaFuncAttributes ignored = {};
       check(cudaFuncGetAttributes(&ignored, kernel), "loading kernels");
@@ -54,7 +55,7 @@ class CudaGpu final : public Gpu {
   void wait() override { check(cudaStreamSynchronize(stream_.get()), "waiting for the stream"); }
 
   Memory allocate(std::uint64_t bytes) override {
-    const device::BesideCaptures beside;  // of other ranks of the process
+    const device::BesideCaptures beside;  // captures of other ranks of the process
     auto made = device::allocate_on_device(bytes);
     if (!made) {
       throw Error(made.error().kind,
@@ -85,7 +86,7 @@ class CudaGpu final : public Gpu {
  private:
   void give_back(std::byte* memory) noexcept override { unused_.emplace_back(memory); }
 
-  /// Returns what the kernel has counted.
+  /// Returns the kernel's count.
   std::uint64_t run(const void* kernel, std::byte* data, std::uint64_t elems,
                     std::size_t elem_bytes, std::span<const std::byte> period, std::uint64_t first);
   void record(std::size_t event) {
@@ -102,8 +103,8 @@ class CudaGpu final : public Gpu {
   device::OwnStream stream_;
   device::DeviceMemory desk_;
   std::array<device::OwnEvent, kCallsInStream + 1> events_;
-  std::size_t allocated_ = 0;                 ///< with those that are unused
-  std::vector<device::DeviceMemory> unused_;  ///< has room for all that was allocated
+  std::size_t allocated_ = 0;                 ///< includes the unused ones
+  std::vector<device::DeviceMemory> unused_;  ///< has room for all allocated ones
 };
 
 std::uint64_t CudaGpu::run(const void* kernel, std::byte* data, std::uint64_t elems,
@@ -160,7 +161,7 @@ std::function<void()> CudaGpu::capture(const std::function<void()>& body) {
   try {
     body();
   } catch (...) {
-    // The stream is as it was, and what has failed is the body.
+    // The body has failed; restore the stream.
     if (cudaStreamEndCapture(stream_.get(), &captured) == cudaSuccess) cudaGraphDestroy(captured);
     throw;
   }
@@ -178,8 +179,8 @@ std::function<void()> CudaGpu::capture(const std::function<void()>& body) {
 }  // namespace
 
 Result<int> count_gpus() {
-  // As many of the device's queues as there can be: streams that share one wait for one another,
-  // and so would ranks that are threads. CUDA reads it once, when it is first used.
+  // Use as many device queues as possible: streams that share one wait for one another, and so
+  // would ranks that are threads. CUDA reads this once, at its first use.
   static const int set = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
   (void)set;
   int count = 0;

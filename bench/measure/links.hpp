@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Which kind of links the ranks of a communicator have.
+/// The kinds of links between a communicator's ranks.
 
 #include <set>
 #include <string>
@@ -11,17 +11,17 @@
 
 namespace ccoll::bench {
 
-/// What this rank's slices travel by to the others.
+/// The transports of this rank's slices to the others.
 std::set<std::string> transports_from(const Communicator& communicator);
 
-/// Of links that are all alike; what the cost model asks of them.
+/// The facts that the cost model needs about links that are all alike.
 struct LinkKind {
   std::string transport;
   bool one_host;
   double cores_per_rank;
 };
-/// Of the links between any two ranks. Collective; throws Error{invalid_argument} on every rank
-/// where they differ, in the name of `command`.
+/// The kind of the links between all ranks. Collective; throws Error{invalid_argument} on every
+/// rank if they differ, in the name of `command`.
 LinkKind kind_of_links(Communicator& communicator, std::string_view command);
 
 }  // namespace ccoll::bench

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Facts about this machine that a figure cannot be read without.
+/// The facts about this machine that are needed for reading a figure.
 
 #include <cstdint>
 #include <string>

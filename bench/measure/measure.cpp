@@ -26,10 +26,10 @@ double quantile(const std::vector<double>& sorted, double share) {
   return sorted[std::clamp<std::size_t>(rank, 1, sorted.size()) - 1];
 }
 
-/// Warms up and returns rank 0's estimate of a call, the same on all ranks: they must agree on how
-/// often to call.
+/// Warms up and returns rank 0's estimate of a call to all ranks, because they must agree on the
+/// number of calls.
 double warm_up(Communicator& communicator, std::uint64_t calls, const BatchTimer& timer) {
-  // The first call opens links and makes programs: it says little about the others.
+  // The first call opens links and makes programs, so its time is not typical.
   if (calls > 1) timer(1, false);
   const std::uint64_t rest = calls > 1 ? calls - 1 : calls;
   double estimate = rest > 0 ? timer(rest, false)[0] : 0;
@@ -37,7 +37,7 @@ double warm_up(Communicator& communicator, std::uint64_t calls, const BatchTimer
   return estimate;
 }
 
-/// As time_batch(), with `between` before every call.
+/// Like time_batch(), with `between` before every call.
 std::vector<double> time_batch_with(std::uint64_t calls, bool singly,
                                     const std::function<void()>& call,
                                     const std::function<void()>& between) {
@@ -53,7 +53,7 @@ std::vector<double> time_batch_with(std::uint64_t calls, bool singly,
   return times;
 }
 
-/// The times of one batch on this rank: its mean, then every call's if they are timed singly.
+/// The times of one batch on this rank: its mean, then each call's if timed singly.
 std::vector<double> time_batch(std::uint64_t calls, bool singly,
                                const std::function<void()>& call) {
   std::vector<double> times(singly ? calls + 1 : 1);
@@ -73,10 +73,10 @@ std::vector<double> time_batch(std::uint64_t calls, bool singly,
   return times;
 }
 
-/// `warming` times the calls that do not count.
+/// `warming` times the warm-up calls.
 Timing measure_by(Communicator& communicator, const Effort& effort, const BatchTimer& warming,
                   const BatchTimer& timer) {
-  // Without an estimate nobody knows how many calls to make.
+  // The number of calls is derived from an estimate.
   const std::uint64_t warmup =
       effort.iters > 0 ? effort.warmup : std::max<std::uint64_t>(effort.warmup, 1);
   const double estimate = warm_up(communicator, warmup, warming);
@@ -96,7 +96,7 @@ Timing measure_by(Communicator& communicator, const Effort& effort, const BatchT
   return timing;
 }
 
-/// Of `rounds`, what the rank for which it is most got; the median.
+/// In each of `rounds`, takes the largest value of all ranks; returns the median.
 double median_of_worst(Communicator& communicator, int rounds,
                        const std::function<double()>& round) {
   std::vector<double> figures;

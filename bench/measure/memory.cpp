@@ -17,7 +17,7 @@ void lower(std::optional<std::uint64_t>& least, std::uint64_t bytes) {
   least = std::min(least.value_or(bytes), bytes);
 }
 
-/// A file that holds one number; "max" and what cannot be read are none.
+/// The number in a file; none if it is "max" or unreadable.
 std::optional<std::uint64_t> number_in(const fs::path& path) {
   std::uint64_t number = 0;
   std::ifstream file(path);
@@ -25,7 +25,7 @@ std::optional<std::uint64_t> number_in(const fs::path& path) {
   return std::nullopt;
 }
 
-/// The number behind `key` in a file with such a pair in each line.
+/// The number after `key` in a file of such pairs, one per line.
 std::optional<std::uint64_t> number_of(const fs::path& path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -37,22 +37,22 @@ std::optional<std::uint64_t> number_of(const fs::path& path, const std::string& 
   return std::nullopt;
 }
 
-/// The names of a control group's files, which differ between the two versions.
+/// The names of a control group's files, which differ between versions 1 and 2.
 struct GroupFiles {
   const char* limit;
   const char* usage;
-  const char* reclaimable;  ///< in memory.stat: file pages that give way
+  const char* reclaimable;  ///< in memory.stat: file pages that can be reclaimed
 };
 constexpr GroupFiles kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes",
                                   "total_inactive_file"};
 constexpr GroupFiles kVersion2 = {"memory.max", "memory.current", "inactive_file"};
 
-/// Lowers `least` to the room in a group and in each one around it, up to `mount`.
+/// Lowers `least` to the room in a group and in each enclosing one, up to `mount`.
 void look_at_groups(const fs::path& mount, const std::string& group, const GroupFiles& files,
                     std::optional<std::uint64_t>& least) {
   fs::path folder = mount / fs::path(group).relative_path();
   std::error_code ignored;
-  // In a container the group's name may be the host's, and its files lie at the mount itself.
+  // In a container the name may be the host's, while its files are at the mount itself.
   if (!fs::exists(folder, ignored)) folder = mount;
   for (;; folder = folder.parent_path()) {
     const auto limit = number_in(folder / files.limit);
@@ -105,7 +105,7 @@ std::uint64_t bytes_on_host(const Buffers& buffers, std::uint64_t bytes) {
 
 SizeRange within_memory(const SizeRange& range, const Buffers& buffers, std::uint64_t limit) {
   SizeRange fitting = range;
-  // No size is beyond this, so that nothing overflows; no host has so much memory.
+  // The largest size, which prevents overflow; no host has this much memory.
   constexpr std::uint64_t kMost = std::uint64_t{1} << 46;
   if (range.end <= kMost && bytes_on_host(buffers, range.end) <= limit) return range;
   fitting.end = std::bit_floor(std::min(range.end, kMost));

@@ -81,8 +81,8 @@ Layout scatter_layout(const Shape& s) {
   return layout;
 }
 
-/// The blocks of the v-operations, of sizes that grow from 0 at rank 0 to twice the mean at the
-/// last rank, and are `count` on the mean.
+/// The blocks of the v-operations: sizes grow from 0 at rank 0 to twice the mean at the last rank,
+/// with a mean of `count`.
 std::uint64_t ramp_first(const Shape& s, int rank) {
   if (s.size == 1) return rank == 0 ? 0 : s.count;
   const auto r = static_cast<std::uint64_t>(rank), n = static_cast<std::uint64_t>(s.size);
@@ -91,7 +91,7 @@ std::uint64_t ramp_first(const Shape& s, int rank) {
 std::uint64_t ramp_elems(const Shape& s, int rank) {
   return ramp_first(s, rank + 1) - ramp_first(s, rank);
 }
-/// Of all_to_all_v, whose sizes go round: what rank `from` sends to rank `to`.
+/// Sizes of all_to_all_v rotate: the step from rank `from` to rank `to`.
 int ramp_step(const Shape& s, int from, int to) { return (to - from + s.size) % s.size; }
 
 std::vector<Segment> ramp_of_each(const Shape& s) {
@@ -132,7 +132,7 @@ Layout scatter_v_layout(const Shape& s) {
   return {ramp_first(s, s.size), elems, one(s.root, mine, elems), true, 0, mine};
 }
 
-/// A v-operation's blocks, one after another at `data`; `size_of_block` tells their sizes.
+/// A v-operation's blocks, consecutive at `data`, with sizes from `size_of_block`.
 template <typename AnyBlock, typename Data, typename Sizes>
 std::vector<AnyBlock> cut(Data data, const Shape& s, DataType type, const Sizes& size_of_block) {
   std::vector<AnyBlock> all;
@@ -146,7 +146,7 @@ std::vector<AnyBlock> cut(Data data, const Shape& s, DataType type, const Sizes&
   return all;
 }
 
-/// A v-call's arguments: the ramp's blocks of the input and of the output, and the rank's own.
+/// A v-call's arguments: the blocks of the input and of the output, and the rank's own.
 struct Ramp {
   Ramp(const Communicator& c, const Arguments& a)
       : shape{c.size(), c.rank(), a.root, a.count}, arguments(a) {}
@@ -179,7 +179,7 @@ Layout send_recv_layout(const Shape& s) {
   return {s.count, s.count, one((s.rank + s.size - 1) % s.size, 0, s.count)};
 }
 
-/// The ends of a ping_pong: as far apart as ranks get, on two hosts where there are two.
+/// The ends of a ping_pong: the first and last rank, on different hosts if there are two.
 bool is_first(const Shape& s) { return s.rank == 0; }
 bool is_last(const Shape& s) { return s.rank == s.size - 1; }
 
@@ -301,7 +301,7 @@ constexpr std::array<Operation, 16> kOperations = {{
      "returns when every rank has come"},
 }};
 
-/// Without what MPI, NCCL and nccl-tests put round the word, and with our word for theirs.
+/// Strips the affixes of MPI, NCCL and nccl-tests, and translates their word to ours.
 std::string plain_name(std::string_view name) {
   std::string word = folded(name);
   for (const std::string_view prefix : {"mpi", "nccl"}) {

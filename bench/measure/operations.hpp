@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The operations that can be measured, one row each: what a size means, the factor from algorithm
-/// to bus bandwidth (nccl-tests' definitions), the call, and what every rank must hold afterwards.
+/// The operations that can be measured: the meaning of a size, the factor from algorithm to bus
+/// bandwidth (nccl-tests' definitions), the call, and every rank's expected result.
 
 #include <cstdint>
 #include <optional>
@@ -16,7 +16,7 @@
 
 namespace ccoll::bench {
 
-/// One rank's view of a call. `count` is what the API takes: elements of the whole buffer, or of
+/// One rank's view of a call. `count` is the API's argument: elements of the whole buffer, or of
 /// one block for operations over blocks.
 struct Shape {
   int size = 1;
@@ -25,8 +25,8 @@ struct Shape {
   std::uint64_t count = 0;
 };
 
-/// A run of elements that must be found in a buffer: elements [first, first + elems) of the input
-/// of rank `source`, or of the reduction of all inputs where `source` is kReduced.
+/// A run of expected elements: elements [first, first + elems) of the input of rank `source`, or of
+/// the reduction of all inputs if `source` is kReduced.
 struct Segment {
   static constexpr int kReduced = -1;
   int source = 0;
@@ -38,10 +38,10 @@ struct Segment {
 struct Layout {
   std::uint64_t input_elems = 0;
   std::uint64_t output_elems = 0;
-  /// What the output must hold, one after another; empty where it must stay as it was.
+  /// The output's expected content, in order; empty if it must stay unchanged.
   std::vector<Segment> result;
-  /// Where input and output begin in the one buffer of an in-place call; meaningful where
-  /// `shares` is set (a rooted operation shares its buffers at the root only).
+  /// Where input and output begin in an in-place call's buffer; meaningful if `shares` is set (a
+  /// rooted operation is in place only at the root).
   bool shares = false;
   std::uint64_t input_at = 0;
   std::uint64_t output_at = 0;
@@ -71,14 +71,14 @@ struct Operation {
   void (*call)(Communicator& communicator, const Arguments& arguments);
   std::string_view meaning;  ///< one line for the help
   bool ragged = false;       ///< a v-operation
-  int trips = 1;             ///< of the data in one call: a row's times are those of one
+  int trips = 1;             ///< how often a call moves the data: a row's times are per trip
 };
 
 std::span<const Operation> operations();
-/// "all_reduce"; also as others spell it: "allreduce", "AllReduce", "MPI_Allreduce", "ncclBcast",
-/// "all_reduce_perf". Null when there is none.
+/// "all_reduce"; also other spellings: "allreduce", "AllReduce", "MPI_Allreduce", "ncclBcast",
+/// "all_reduce_perf". Null if unknown.
 const Operation* find_operation(std::string_view name);
-/// Empty for those that no schedule runs.
+/// Empty for operations without a schedule.
 std::vector<Algorithm> algorithms_of(const Operation& operation);
 /// A comma list or `all`.
 Result<std::vector<const Operation*>> parse_operations(std::string_view list);
@@ -87,7 +87,7 @@ Result<std::vector<const Operation*>> parse_operations(std::string_view list);
 std::uint64_t size_unit(const Operation& operation, DataType type, int size);
 /// The count to call with for `bytes`, which size_unit divides.
 std::uint64_t count_of(const Operation& operation, DataType type, int size, std::uint64_t bytes);
-/// The collective that such a call is; of one element where there is no data.
+/// The collective of such a call; with one element if there is no data.
 Problem problem_of(const Operation& operation, DataType type, int size, int root,
                    std::uint64_t bytes);
 

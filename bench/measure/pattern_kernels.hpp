@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// fill() and count_wrong() (data.hpp) of memory of a GPU, each a kernel: of the data nothing goes
-/// to the host or comes from there. What a pattern is the host says, by one period of it, so that
-/// what is right is never computed by what is checked. Shared by host and device code.
+/// fill() and count_wrong() (data.hpp) on GPU memory, a kernel each: no data moves to or from the
+/// host. The host provides one period of the pattern, so the checked device never computes the
+/// expected values. Shared by host and device code.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,16 +12,15 @@
 
 namespace ccoll::bench {
 
-/// Elements of memory of the GPU, and what they shall be: of a pattern, from its element `first`
-/// on.
+/// Elements of GPU memory and their expected pattern, from its element `first` on.
 struct PatternRun {
   std::byte* data = nullptr;
   std::uint64_t elems = 0;
-  std::uint32_t elem_bytes = 1;  ///< 1, 2, 4 or 8, by which `data` and `period` are aligned
+  std::uint32_t elem_bytes = 1;  ///< 1, 2, 4 or 8, the alignment of `data` and `period`
   std::uint64_t first = 0;
   const std::byte* period = nullptr;  ///< `period_elems` of them
   std::uint32_t period_elems = 1;
-  std::uint64_t* wrong = nullptr;  ///< to which the kernel that counts adds
+  std::uint64_t* wrong = nullptr;  ///< the counting kernel adds to it
 };
 
 namespace detail {
@@ -74,12 +73,12 @@ struct CountPart {
 
 }  // namespace detail
 
-/// One thread's part; no barrier.
+/// One thread's part, without a barrier.
 template <device::Block B>
 CCOLL_HOST_DEVICE void fill_part(const B& block, const PatternRun& run) {
   detail::with_elements(run, detail::FillPart<B>{block});
 }
-/// The same. Bit for bit.
+/// The same, comparing bit for bit.
 template <device::Block B>
 CCOLL_HOST_DEVICE void count_wrong_part(const B& block, const PatternRun& run) {
   detail::with_elements(run, detail::CountPart<B>{block});

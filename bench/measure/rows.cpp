@@ -21,7 +21,7 @@ namespace ccoll::bench {
 
 namespace {
 
-/// "2.5 GiB": about.
+/// "2.5 GiB": approximately.
 std::string memory_text(std::uint64_t bytes) {
   constexpr double kMebi = 1 << 20;
   const double mebi = static_cast<double>(bytes) / kMebi;
@@ -29,7 +29,7 @@ std::string memory_text(std::uint64_t bytes) {
   return mebi < 1024 ? fmt::format("{:.0f} MiB", mebi) : fmt::format("{:.1f} GiB", mebi / 1024);
 }
 
-/// Everything of a row but its size.
+/// Everything about a row except its size.
 struct Setting {
   const Operation& operation;
   DataType type;
@@ -65,7 +65,7 @@ class Walk {
   }
 
  private:
-  /// Those that were asked for and that these ranks can run: some are for several hosts.
+  /// The requested algorithms that these ranks can run: some need several hosts.
   std::vector<std::string> algorithms(const Operation& operation) const {
     std::vector<std::string> names = algorithms_of(options_, operation);
     std::erase_if(names, [&](const std::string& name) {
@@ -75,7 +75,7 @@ class Walk {
     return names;
   }
 
-  /// Algorithms change slowest, so that each one's sizes stand together.
+  /// Algorithms vary slowest, so that each one's sizes are adjacent.
   std::vector<Setting> settings(const Operation& operation) const {
     std::vector<std::string> algorithms = this->algorithms(operation);
     if (algorithms.empty() || communicator_.size() == 1) algorithms = {""};
@@ -110,9 +110,9 @@ class Walk {
     return text;
   }
 
-  /// The sizes that the host has memory for.
+  /// The sizes that fit into the host's memory.
   SizeRange range_of(const Setting& setting) const {
-    // The buffers of GPUs are no memory of the host.
+    // GPU buffers take no host memory.
     if (gpu_ != nullptr) return options_.sizes;
     return within_memory(options_.sizes, buffers_of(setting), memory_.bytes);
   }
@@ -129,7 +129,7 @@ class Walk {
     return size_list(range, unit);
   }
 
-  /// Where sizes are left out, says so once for each operation.
+  /// Reports omitted sizes, once for each operation.
   void remark_on_memory(const Setting& setting) {
     const SizeRange range = range_of(setting);
     if (range.end == options_.sizes.end || remarked_ == &setting.operation) return;
@@ -178,8 +178,8 @@ class Walk {
       row.device = options_.device;
       row.graph_calls = options_.graph_calls;
       if (operation.has_data) row.memory = options_.device;
-      // Making and freeing what CUDA has may wait for all streams of the process: from here until
-      // all are ready for their calls, no rank has anything in one.
+      // Creating and freeing CUDA objects may wait for all streams of the process. From here until
+      // all are ready for their calls, no rank has anything in a stream.
       communicator_.barrier();
       gpu_->free_unused();
     }
@@ -229,8 +229,8 @@ class Walk {
                row.fresh ? std::function<void()>([&] { trial.renew(); }) : nullptr);
     time_putting(operation, row, put);
     if (!options_.check) return;
-    // The timed calls are checked too where their input is still what it was. All ranks decide
-    // alike, though a rooted operation is in place at its root only.
+    // The timed calls are checked, too, if their input is unchanged. All ranks decide alike, though
+    // a rooted operation is in place only at its root.
     if (row.in_place) {
       check_one();
     } else {
@@ -239,7 +239,7 @@ class Walk {
     row.wrong = sum_over_ranks(wrong);
   }
 
-  /// As `setting` says, in the rank's stream where it has one.
+  /// The options of `setting`, with the rank's stream if it has one.
   CallOptions options_of_calls(const Setting& setting) const {
     CallOptions options = setting.call_options();
     if (gpu_ != nullptr) options.stream = gpu_->stream();
@@ -252,7 +252,7 @@ class Walk {
                      (operation.trips * std::max(1, options_.graph_calls));
   }
 
-  /// A call, or `graph_calls`, if not 0, of them as a graph.
+  /// A single call, or a graph of `graph_calls` of them if not 0.
   std::function<void()> as_graph(const std::function<void()>& begin, int graph_calls) const {
     if (gpu_ == nullptr || graph_calls == 0) return begin;
     return gpu_->capture([&] {
@@ -260,7 +260,7 @@ class Walk {
     });
   }
 
-  /// With the wait for it, where it is in a stream.
+  /// Adds the wait for the stream, if there is one.
   std::function<void()> waited_for(const std::function<void()>& put) const {
     if (gpu_ == nullptr) return put;
     return [put, gpu = gpu_] {
@@ -269,7 +269,7 @@ class Walk {
     };
   }
 
-  /// Their service threads do, beside the calls, which keep all cores busy.
+  /// Peers' service threads map it beside the calls, which keep all cores busy.
   static void let_peers_map_it(const std::function<void()>& call) {
     call();
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -291,7 +291,7 @@ class Walk {
       row.wait_cpu_pct =
           measure_waiting(communicator_, std::chrono::milliseconds(options_.skew_ms), rank, call);
     }
-    // Not of trips, each of which follows from the one before it.
+    // Trips cannot overlap, because each follows from the one before it.
     if (options_.overlap && operation.trips == 1)
       row.overlap_ratio = measure_overlap(communicator_, row.timing.usec, call);
   }
@@ -302,7 +302,7 @@ class Walk {
     return static_cast<std::uint64_t>(sum);
   }
 
-  /// From this rank to the others.
+  /// The transports from this rank to the others.
   std::string transport() const {
     const auto names = transports_from(communicator_);
     return names.size() > 1 ? "mixed" : names.empty() ? "" : *names.begin();
@@ -331,7 +331,7 @@ class Walk {
   RowSink* sink_;
   Gpu* const gpu_;
   const MemoryLimit memory_;
-  const Operation* remarked_ = nullptr;  ///< on the memory that it takes
+  const Operation* remarked_ = nullptr;  ///< the operation whose memory has been reported
   std::size_t done_ = 0;                 ///< rows
   std::size_t all_ = 0;
 };
@@ -382,7 +382,7 @@ std::vector<Measured> measured_of(const std::vector<KeptRows::One>& rows, const 
 }
 
 MemoryLimit agree_on_memory(Communicator& communicator, int ranks_here, std::uint64_t asked) {
-  // The rest is for what the library itself, and others, need meanwhile.
+  // The rest is for the library and for other programs.
   const auto left = available_memory();
   const std::uint64_t most = static_cast<std::uint64_t>(INT64_MAX);
   const std::uint64_t mine = asked > 0 ? asked : left ? *left / 10 * 9 : most;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// One rank's walk over all rows that the options ask for.
+/// One rank's walk through all requested rows.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,21 +17,21 @@
 
 namespace ccoll::bench {
 
-/// Who is told of rows, on rank 0, as they are measured.
+/// Receives the rows on rank 0 as they are measured.
 class RowSink {
  public:
   virtual ~RowSink() = default;
-  /// Before an operation's rows.
+  /// Called before an operation's rows.
   virtual void begin_operation(const Operation& operation, const std::string& note) = 0;
-  /// `what` is being measured; `done` of `all` rows are behind it.
+  /// `what` is being measured; `done` of `all` rows are complete.
   virtual void progress(const std::string& what, std::size_t done, std::size_t all) = 0;
-  /// `text` says how something is measured otherwise than it was asked for.
+  /// `text` reports a measurement that differs from the request.
   virtual void remark(const std::string& text) = 0;
   virtual void add(Row row) = 0;
 };
 
-/// Keeps what is measured, and shows progress where standard error is a terminal. Of a row that is
-/// measured again the shortest p50 counts.
+/// Keeps the measurements, and shows progress if standard error is a terminal. If a row is measured
+/// again, the shortest p50 counts.
 class KeptRows final : public RowSink {
  public:
   KeptRows();
@@ -56,24 +56,24 @@ class KeptRows final : public RowSink {
   std::unordered_map<std::string, std::size_t> places_;  ///< in rows_, by row_key()
 };
 
-/// The rows as the cost model sees them; `costs` and `lanes`, the most if not 0, are those that the
-/// calls were planned with.
+/// The rows as the cost model sees them. The calls were planned with `costs` and at most `lanes`
+/// (0: any number).
 std::vector<Measured> measured_of(const std::vector<KeptRows::One>& rows, const CostTable& costs,
                                   int lanes);
 
-/// How much memory rows may take on each host, the same on every rank.
+/// How much memory rows may use on each host, the same on every rank.
 struct MemoryLimit {
   std::uint64_t bytes = UINT64_MAX;
-  int ranks_here = 1;  ///< the most ranks that a host has
+  int ranks_here = 1;  ///< the most ranks on a host
 };
 
-/// Collective. `ranks_here` share this rank's host; `asked`, if not 0, is in place of what the host
-/// has left.
+/// Collective. `ranks_here` share this rank's host; `asked`, if not 0, replaces the host's free
+/// memory.
 MemoryLimit agree_on_memory(Communicator& communicator, int ranks_here, std::uint64_t asked);
 
-/// Collective. `sink` is null except on rank 0; `gpu` is that of this rank's buffers, on every rank
-/// or on none. Returns false where any rank found a wrong element; the same on all ranks. Throws
-/// ccoll::Error where a call fails.
+/// Collective. `sink` is null except on rank 0; `gpu` holds this rank's buffers, on every rank or
+/// on none. Returns false on all ranks if any rank found a wrong element. Throws ccoll::Error if a
+/// call fails.
 bool measure_rows(Communicator& communicator, const Options& options, RowSink* sink,
                   Gpu* gpu = nullptr, const MemoryLimit& memory = {});
 

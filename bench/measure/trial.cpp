@@ -22,7 +22,7 @@ std::vector<std::byte> complement(std::span<const std::byte> period) {
   return other;
 }
 
-// By the GPU whose memory it is, or by the host.
+// The GPU does it for its own memory, and the host otherwise.
 
 void fill(Gpu* gpu, std::byte* data, std::uint64_t elems, std::size_t elem_bytes,
           std::span<const std::byte> period, std::uint64_t first = 0) {
@@ -140,7 +140,7 @@ std::uint64_t Trial::wrong_inputs() {
                                       elem_bytes_, patterns_.input(rank_), first);
   };
   if (!shared_) return changed(0, layout_.input_elems);
-  // The part that the output covers is the result's; the rest is input still.
+  // The part under the output holds the result; the rest still holds input.
   const std::uint64_t output_end = layout_.output_at + layout_.output_elems;
   const std::uint64_t input_end = layout_.input_at + layout_.input_elems;
   return changed(0,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// One rank's buffers for one row of the table, and the check of what a call left in them. Where
-/// they are memory of a GPU, that writes what they shall hold, and looks at what they hold.
+/// One rank's buffers for one row of the table, and the check of their content after a call. A GPU
+/// fills and checks buffers in its memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,15 +15,15 @@
 
 namespace ccoll::bench {
 
-/// Memory that begins at a page and has a known pattern before and behind it, so that a write past
-/// either end is noticed.
+/// Memory that begins at a page, with a known pattern before and behind it that reveals writes past
+/// either end.
 class GuardedBuffer {
  public:
   GuardedBuffer() = default;
-  /// Throws Error{exhausted} naming the size when there is no such memory.
-  /// `gpu`: the buffer is that one's memory, unless null.
+  /// Throws Error{exhausted} with the size if memory is short. `gpu`: the buffer is in its memory,
+  /// unless null.
   GuardedBuffer(std::uint64_t bytes, bool registered, Gpu* gpu);
-  /// Never null, so that an operation may be given a buffer of no bytes.
+  /// Never null, so that an operation can get an empty buffer.
   std::byte* data() const { return begin_ + kPage; }
   bool guards_intact() const;
 
@@ -37,7 +37,7 @@ class GuardedBuffer {
   std::unique_ptr<std::byte, Free> ordinary_;
   Memory registered_;
   Gpu::Memory of_gpu_;
-  std::byte* begin_ = nullptr;  ///< of one of them
+  std::byte* begin_ = nullptr;  ///< the beginning of that memory
   std::uint64_t bytes_ = 0;
   Gpu* gpu_ = nullptr;
 };
@@ -45,25 +45,23 @@ class GuardedBuffer {
 /// The same buffers serve every call of a row.
 class Trial {
  public:
-  /// `patterns` and `gpu`, which may be null, outlive the trial.
+  /// `patterns` and `gpu`, which may be null, must outlive the trial.
   Trial(const Operation& operation, const Shape& shape, bool in_place, bool registered,
         Patterns& patterns, Gpu* gpu = nullptr);
 
-  /// Fills the input with what this rank contributes and every byte of the output with a wrong
-  /// value, so that an element which nobody writes is found out.
+  /// Fills the input with this rank's contribution and every byte of the output with a wrong value,
+  /// so that unwritten elements are detected.
   void arm();
-  /// Writes what this rank contributes again, so that its caches have it as a program's has what it
-  /// has just computed.
+  /// Rewrites this rank's contribution, so that it is in the caches like a program's fresh result.
   void renew();
   /// How many elements are wrong after any number of calls (out of place) or after one (in place)
-  /// since `arm`: results that differ, inputs and untouchable outputs that changed; damage beyond a
+  /// since `arm`: wrong results, and changed inputs or untouchable outputs. Damage beyond a
   /// buffer's ends counts as one.
   std::uint64_t count_wrong_elems();
 
   const void* input() const;
   void* output() const;
-  /// True where input and output lie in one buffer, so that a repeated call computes with its own
-  /// last result.
+  /// True if input and output share a buffer, so that a repeated call uses its own last result.
   bool is_shared() const { return shared_; }
 
  private:
@@ -78,8 +76,8 @@ class Trial {
   int rank_;
   std::size_t elem_bytes_;
   bool shared_;                  ///< input and output lie in buffers_[0]
-  std::uint64_t input_at_ = 0;   ///< bytes
-  std::uint64_t output_at_ = 0;  ///< bytes
+  std::uint64_t input_at_ = 0;   ///< in bytes
+  std::uint64_t output_at_ = 0;  ///< in bytes
   Patterns& patterns_;
   Gpu* const gpu_;
   GuardedBuffer buffers_[2];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes that go from each of two processes to the other at once, by every way that a machine has:
-// in slots of memory that both map (two copies), or by one copy out of, or into, the other's memory
-// (process_vm_readv, process_vm_writev). limits.cpp measures a collective by each of them.
+// Two processes that send bytes to each other at once, in every way that a machine offers: through
+// slots of shared memory (two copies), or with one copy from or to the other's memory
+// (process_vm_readv, process_vm_writev). limits.cpp measures a collective with each of them.
 #pragma once
 
 #include <sys/uio.h>
@@ -20,13 +20,14 @@ namespace exchanges {
 constexpr size_t kSlotBytes = 64 << 10;
 constexpr uint64_t kSlots = 8;
 
-struct Slot {  // `number` publishes what it holds
+struct Slot {  // `number` publishes its content
   alignas(64) std::atomic<uint64_t> number{0};
   char few[56];
   char many[kSlotBytes];
 };
 
-struct Queue {  // from one rank to the other: slots in turn, as many as `taken` says are free again
+struct Queue {  // slots from one rank to the other, used in turn; `taken` counts those that are
+                // free again
   Slot slot[kSlots];
   alignas(64) std::atomic<uint64_t> taken{0};
 };
@@ -35,7 +36,7 @@ struct Offer {  // one rank's, for the other's single copies: `number` publishes
   alignas(64) std::atomic<uint64_t> number{0};
   const char* source;
   char* place;
-  std::atomic<size_t> claimed{0};             // pieces of what comes here that somebody copies
+  std::atomic<size_t> claimed{0};             // pieces of the incoming data claimed for copying
   alignas(64) std::atomic<uint64_t> done{0};  // the other rank's copies for exchange `number`
 };
 
@@ -49,7 +50,7 @@ inline void add(float* out, const float* a, const float* b, size_t n) {
   for (size_t i = 0; i < n; i++) out[i] = a[i] + b[i];
 }
 
-// Where bytes that come belong: at `place`, added to those at `added` if there are such.
+// The destination of incoming bytes: `place`, plus the values at `added` if there are any.
 struct Destination {
   char* place;
   const char* added = nullptr;
@@ -100,14 +101,14 @@ class Side {
         const size_t n = std::min(to_come - come, kSlotBytes);
         to.take(come, data(slot, n), n);
         come += n;
-        // Not after each short one: a line that both touch costs as much as all the rest.
+        // Not after each short one: a line that both touch costs as much as everything else.
         if (++popped_ % (kSlots / 2) == 0 || n > sizeof slot.few)
           rx.taken.store(popped_, std::memory_order_release);
       }
     }
   }
 
-  // The receiver copies, `piece` bytes at once.
+  // The receiver copies, `piece` bytes at a time.
   void by_reading(size_t piece, const char* out, size_t to_send, size_t to_come, Destination to) {
     exchange_++;
     if (to_send > 0) offer(out, nullptr);
@@ -125,7 +126,7 @@ class Side {
     if (to_send > 0) spin_until(mine_.done, exchange_);
   }
 
-  // The sender copies. Nothing is added up.
+  // The sender copies. Nothing is added.
   void by_writing(const char* out, size_t to_send, size_t to_come, char* place) {
     exchange_++;
     if (to_come > 0) offer(nullptr, place);
@@ -137,7 +138,7 @@ class Side {
     if (to_come > 0) spin_until(mine_.done, exchange_);
   }
 
-  // Both copy, whichever of them is free the next piece. Nothing is added up.
+  // Both copy; the first idle one takes the next piece. Nothing is added.
   void by_both(size_t piece, const char* out, size_t to_send, size_t to_come, char* place) {
     exchange_++;
     mine_.claimed.store(0, std::memory_order_relaxed);
@@ -158,7 +159,7 @@ class Side {
     spin_until(mine_.done, exchange_);
   }
 
-  // Whether this machine lets a process touch the other's memory.
+  // Whether this machine lets a process access the other's memory.
   bool can_copy_directly() const {
     char byte = 0;
     iovec local{&byte, 1}, remote{&byte, 1};  // a fork's stack is where its parent's is
@@ -192,7 +193,7 @@ class Side {
   Area& area_;
   const int rank_;
   Offer &mine_, &theirs_;
-  // How far this rank is in the two queues; it may push until slot number `free_until_`.
+  // This rank's position in the two queues; it may push until slot number `free_until_`.
   uint64_t pushed_ = 0, popped_ = 0, free_until_ = kSlots;
   uint64_t exchange_ = 0;
   std::vector<char> scratch_;

@@ -118,7 +118,7 @@ double slowest(const Context& ctx, double t) {
   return t;
 }
 
-bool fresh = false;  // of the command line
+bool fresh = false;  // from the command line
 
 void renew(std::vector<float>& input) {
   for (size_t i = 0; i < input.size(); i += 16) {
@@ -127,7 +127,7 @@ void renew(std::vector<float>& input) {
   }
 }
 
-/// Of `iters` calls, each, on this rank.
+/// Seconds per call on this rank, over `iters` calls.
 double seconds_here(std::vector<float>& input, const Call& call, int iters) {
   auto start = Clock::now();
   double spent = 0;
@@ -170,14 +170,14 @@ bool run(int rank, int ranks, const std::string& directory, const std::string& o
     Call call = reduction(op, ctx, in.data(), out.data(), count);
     if (!call) call = movement(op, ctx, in.data(), out.data(), count);
     if (!call) return false;
-    std::vector<float> none;  // of broadcast the others' are outputs
+    std::vector<float> none;  // for broadcast, the other ranks' buffers are outputs
     const double seconds = seconds_per_call(ctx, op == "broadcast" && rank != 0 ? none : in, call);
     if (rank == 0) {
       std::printf("%s,%d,%zu,%.3f\n", op.c_str(), ranks, bytes, seconds * 1e6);
       std::fflush(stdout);
     }
   }
-  slowest(ctx, 0);  // nobody leaves while another still needs it
+  slowest(ctx, 0);  // no rank may leave while another needs it
   return true;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine allows: the least time that two processes need for a collective's data
-// movement, with no protocol at all. ccoll and its peers are judged against it by bench/compare.
+// The limits of this machine: the least time that two processes need for a collective's data
+// movement, without any protocol. bench/compare judges ccoll and its peers against it.
 //
 // Usage: limits [--fresh] FIGURES BYTES...      FIGURES: all, or names of the list, a,b,c
 // Rows on standard output, one per figure and size: figure,bytes,usec,way   (medians of 9 batches,
@@ -68,7 +68,7 @@ struct Line {  // one rank's tiny message: `seq` publishes `values`
   float values[12];
 };
 
-struct Pipe {  // a bounded FIFO of slices: `head` publishes a slot, `tail` gives it back
+struct Pipe {  // a bounded FIFO of slices: `head` publishes a slot, `tail` returns it
   alignas(64) std::atomic<uint64_t> head{0};
   alignas(64) std::atomic<uint64_t> tail{0};
   alignas(64) float slot[kSlots][kSlotFloats];
@@ -78,7 +78,7 @@ struct Shared {
   Line line[2][2];
   Pipe pipe[2];
   exchanges::Area exchanges;
-  std::atomic<bool> direct[2];  // whether a rank may touch the other's memory
+  std::atomic<bool> direct[2];  // whether a rank may access the other's memory
   alignas(64) std::atomic<unsigned> arrived{0};
   alignas(64) std::atomic<unsigned> phase{0};
   alignas(64) std::atomic<int> ball{0};
@@ -120,7 +120,7 @@ void all_reduce_line(int rank, const float* in, float* out, size_t n) {
 }
 
 void all_reduce_slots(int rank, const float* in, float* out, size_t n) {
-  constexpr size_t kAhead = 3;  // slices sent before the first one is waited for
+  constexpr size_t kAhead = 3;  // slices sent before waiting for the first
   Pipe &tx = shared->pipe[rank], &rx = shared->pipe[1 - rank];
   const size_t half = n / 2, mine = rank * half, theirs = half - mine;
   const size_t slices = (half + kSlotFloats - 1) / kSlotFloats;
@@ -164,13 +164,13 @@ void all_reduce_slots(int rank, const float* in, float* out, size_t n) {
   while (gathered < slices) gather();
 }
 
-// Of the command line: whether a figure was asked for.
+// From the command line: the requested figures.
 std::vector<std::string> wanted;
 bool is_wanted(const char* figure) {
   return wanted[0] == "all" || std::find(wanted.begin(), wanted.end(), figure) != wanted.end();
 }
 
-bool fresh = false;  // of the command line
+bool fresh = false;  // from the command line
 bool can_copy_directly = false;
 
 void renew(std::span<float> input) {
@@ -180,7 +180,7 @@ void renew(std::span<float> input) {
   }
 }
 
-// Of `iters` calls, each.
+// Seconds per call, over `iters` calls.
 double seconds_per_call(int iters, std::span<float> input, const std::function<void()>& work) {
   auto start = Clock::now();
   Clock::duration spent{};
@@ -193,8 +193,8 @@ double seconds_per_call(int iters, std::span<float> input, const std::function<v
   return std::chrono::duration<double>(spent).count() / iters;
 }
 
-// Runs `work`, which reads `input`, in both processes in step. The slower one's median of µs per
-// call, in rank 0.
+// Runs `work`, which reads `input`, in both processes in step. Returns the slower one's median in
+// µs per call, on rank 0.
 double microseconds(int rank, std::span<float> input, const std::function<void()>& work) {
   work();  // touches what it needs
   barrier2();
@@ -295,16 +295,16 @@ void protocol_figures(int rank, size_t bytes) {
           [&] { all_reduce_line(rank, in.data(), out.data(), n); });
 }
 
-// An exchange by one way: what goes out, how much of it, how much comes, and where that belongs.
+// An exchange by one way: the outgoing data and size, the incoming size and its destination.
 using Exchange = std::function<void(const char*, size_t, size_t, Destination)>;
 
-// How an operation is done, and all exchanges of it.
+// A way to do an operation, with all its exchanges.
 struct Way {
   const char* name;
   std::function<void()> work;
 };
 
-// A bare collective of two ranks with private buffers, by each of its ways.
+// A bare collective of two ranks with private buffers, in each of its ways.
 class Bare {
  public:
   Bare(int rank, Side& side, size_t bytes)
@@ -349,7 +349,7 @@ class Bare {
  private:
   using Operation = std::function<void(const Exchange&)>;
 
-  // A piece of a single copy: it stays in the second-level cache until it is added up.
+  // A piece of a single copy, which stays in the second-level cache until it is added.
   static constexpr size_t kPiece = 64 << 10;
   // Below a page, a system call takes longer than a second copy.
   bool has_single_copies() const { return bytes_ >= 4096 && can_copy_directly; }
@@ -391,7 +391,7 @@ class Bare {
     return ways;
   }
 
-  // Either each rank adds up everything, or its half, and fetches the peer's.
+  // Each rank adds up everything, or only its half and fetches the peer's.
   std::vector<Way> all_reduces() {
     const auto at_once = [this](const Exchange& by) { by(from_, bytes_, bytes_, {to_, from_}); };
     const auto in_halves = [this](Exchange add_up, Exchange copy) {
@@ -409,7 +409,7 @@ class Bare {
     return ways;
   }
 
-  // Prints the fastest of `ways`, after each of which `came` bytes of the output, from `first` on,
+  // Prints the fastest of `ways`. After each of them, `came` bytes of the output, from `first` on,
   // must be `value`.
   void best(const char* figure, const std::vector<Way>& ways, size_t first, size_t came,
             float value) {
@@ -483,7 +483,7 @@ void round_trips(int rank, const int* fds) {
 
 void run(int rank, const int* fds, const std::vector<size_t>& sizes) {
   std::memset(memory[rank], 1, capacity), std::memset(memory[2 + rank], 1, capacity);
-  // The system may let only a parent touch its child's memory, unless the child says otherwise.
+  // The system may let only a parent access its child's memory, unless the child permits it.
   prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
   shared->exchanges.process[rank] = getpid();
   barrier2();
@@ -500,7 +500,7 @@ void run(int rank, const int* fds, const std::vector<size_t>& sizes) {
   round_trips(rank, fds);
 }
 
-// A connected loopback pair: [0] is the end that connected, [1] the one that accepted.
+// A connected loopback pair: [0] is the connecting end, [1] the accepting one.
 std::pair<int, int> tcp_pair() {
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -539,7 +539,7 @@ int main(int argc, char** argv) {
   const auto [b0, b1] = tcp_pair();  // rank 1 sends on b1, rank 0 receives on b0
   const int ends[2][2] = {{a0, b0}, {b1, a1}};
   if (fork() == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody else would end its spinning
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // nothing else would end its spinning
     run(1, ends[1], sizes);
     std::_Exit(0);
   }

@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-// oneCCL's static library reports to a profiler through these pointers and leaves them to whoever
-// links it. Nobody profiles, so they stay null, which it takes for that.
+// oneCCL's static library reports to a profiler through these pointers, which the program must
+// define. Null means that there is no profiler.
 extern "C" {
 void* __itt_domain_create_ptr__3_0 = nullptr;
 void* __itt_event_create_ptr__3_0 = nullptr;
@@ -43,7 +43,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// An operation of a size, on one rank.
+/// An operation of one size, on one rank.
 struct Point {
   const ccl::communicator& comm;
   std::string op;
@@ -84,7 +84,7 @@ Call call_of(Point& point) {
   return {};
 }
 
-/// What the operation must leave on this rank: in `out`, but for broadcast, which has one buffer.
+/// The expected result on this rank: in `out`, except for broadcast, which has one buffer.
 std::vector<float> expected(const Point& point) {
   const size_t part = point.part(), first = part * point.rank();
   const int n = point.size();
@@ -126,7 +126,7 @@ double slowest(const ccl::communicator& comm, double mine) {
   return result;
 }
 
-bool fresh = false;  // of the command line
+bool fresh = false;  // from the command line
 
 void renew(Point& point) {
   if (point.op == "broadcast" && point.rank() != 0) return;
@@ -136,7 +136,7 @@ void renew(Point& point) {
   }
 }
 
-/// Of `iters` calls, each, on this rank.
+/// Seconds per call on this rank, over `iters` calls.
 double seconds_here(Point& point, const Call& call, int iters) {
   auto start = Clock::now();
   double spent = 0;
@@ -186,14 +186,16 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: oneccl_bench [--fresh] OP BYTES...\n");
     return 2;
   }
-  std::optional<ccl::communicator> comm;  // out here, because its end waits for the other ranks
+  std::optional<ccl::communicator> comm;  // declared here, because its end waits for the other
+                                          // ranks
   try {
     ccl::init();
-    comm.emplace(ccl::preview::create_communicator());  // of all whom mpiexec.hydra has started
+    comm.emplace(ccl::preview::create_communicator());  // of all ranks that mpiexec.hydra has
+                                                        // started
     for (int i = 2; i < argc; i++) run(*comm, argv[1], std::strtoull(argv[i], nullptr, 10));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "oneccl_bench: %s\n", error.what());
-    std::raise(SIGTERM);  // only if a rank ends by a signal, mpiexec.hydra ends the others
+    std::raise(SIGTERM);  // mpiexec.hydra ends the others only if a rank ends by a signal
   }
   return 0;
 }

@@ -29,7 +29,7 @@ struct Axis {
   }
 };
 
-/// Powers of ten that hold all values between them.
+/// Powers of ten that enclose all values.
 Axis decades(const std::vector<double>& values, double from, double to) {
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   Axis axis{std::pow(10, std::floor(std::log10(*low))), std::pow(10, std::ceil(std::log10(*high))),
@@ -54,7 +54,7 @@ std::string grid(const Axis& x, const Axis& y, const std::string& unit,
         "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
         kLeft, kRight, y(value), kLeft - 6, y(value) + 4, escaped(tick(value)));
   }
-  // Every so many doublings a size, so that labels have room.
+  // Labels only every few doublings, so that there is room.
   const int doublings = static_cast<int>(std::lround(std::log2(x.high / x.low)));
   const int step = std::max(1, (doublings + 5) / 6);
   for (int i = 0; i <= doublings; i += step) {
@@ -73,7 +73,7 @@ std::string grid(const Axis& x, const Axis& y, const std::string& unit,
 constexpr std::size_t kColours = 8;
 constexpr std::size_t kDashes = 4;
 
-/// The number of the algorithm that a series' name has as a word; none: there is none in it.
+/// The index of the algorithm that a series' name contains as a word, if any.
 std::optional<std::size_t> algorithm_in(const std::string& name) {
   static const std::vector<std::string> all = all_algorithms();
   std::istringstream words(name);
@@ -84,8 +84,8 @@ std::optional<std::size_t> algorithm_in(const std::string& name) {
   return std::nullopt;
 }
 
-/// Colour and dash of each series, as classes: an algorithm's are the same on all pages, and
-/// series that would have the same ones have other dashes, then other colours.
+/// Colour and dash of each series, as classes. An algorithm's are the same on all pages. Series
+/// that would have the same ones get other dashes, then other colours.
 std::vector<std::string> looks_of(const std::vector<std::string>& names) {
   std::vector<std::string> looks;
   for (std::size_t i = 0; i < names.size(); ++i) {

@@ -22,7 +22,7 @@ struct Point {
   std::uint64_t bytes;
   double usec;
   double busbw;
-  std::string text;  ///< all that there is to say of it
+  std::string text;  ///< the full description
 };
 
 struct Series {
@@ -30,12 +30,12 @@ struct Series {
   std::vector<Point> points;
 };
 
-/// "3", "ring": a JSON value as a cell shows it.
+/// "3", "ring": a JSON value as shown in a cell.
 std::string plain(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.is_null() ? "-" : value.dump();
 }
 
-/// The rows' operation and whichever of its other properties differ between rows.
+/// The rows' operation and those of its other properties that differ between rows.
 std::string series_name(const Json& row, const std::set<std::string>& varying) {
   std::string name = row.at("op");
   for (const char* key : {"dtype", "redop", "forced_algo"}) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The pages' parts that are the same for every run: those of charts, which stand on pages of
-/// cc-show, too, and those of a page. The scripts have no '<' and no '&': the page stays XML.
+/// The parts of pages that are the same for every run: those of charts, which cc-show's pages use,
+/// too, and those of a page. The scripts contain no '<' and no '&', so that the page stays XML.
 
 namespace ccoll::bench {
 

@@ -246,7 +246,7 @@ bool Report::finish() {
   clear_progress();
   const std::vector<std::string> lines = verdict_.lines();
   if (options_.command == Options::Command::matrix) {
-    // Its verdict is in its text.
+    // Its text includes its verdict.
   } else if (!options_.is_table_off()) {
     fmt::print("#\n");
     for (const std::string& line : lines) fmt::print("{}", wrapped(line, width_, "# "));
@@ -274,7 +274,7 @@ void Report::fail(const std::string& why) noexcept try {
     fmt::print(stderr, "cc-bench: {} has what was measured before\n", path);
   }
 } catch (const std::exception& error) {
-  // Where a file cannot be written, that is what has ended it, and is told.
+  // If the cause is a file that cannot be written, it is already reported.
   if (why != error.what()) std::fprintf(stderr, "cc-bench: %s\n", error.what());
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What rank 0 writes: the table and the page for people, CSV and JSON for programs, a progress
-/// line. Every row of the table and of the CSV form is on its way as soon as it is measured.
+/// Rank 0's output: the table and the page for people, CSV and JSON for programs, and a progress
+/// line. Every row of the table and of the CSV form is written as soon as it is measured.
 
 #include <chrono>
 #include <cstdint>
@@ -24,28 +24,28 @@
 
 namespace ccoll::bench {
 
-/// What holds for all rows.
+/// The facts that hold for all rows.
 struct Session {
   int ranks = 1;
-  std::string launcher;                   ///< who started the ranks
+  std::string launcher;                   ///< the program that started the ranks
   std::string transport;                  ///< "tcp", "inproc and tcp", or "none" for one rank
-  std::optional<double> timeout_s = 300;  ///< nullopt: none
+  std::optional<double> timeout_s = 300;  ///< nullopt: no limit
   std::string command;
 };
 
-/// The progress line: `what`, and for a sweep that has taken more than ten seconds how far it is
-/// and how long it will take, if the other rows take as long as those before.
+/// The progress line: `what`, and for a sweep longer than ten seconds its progress and remaining
+/// time, if the other rows take as long as those before.
 std::string progress_text(const std::string& what, std::size_t done, std::size_t all,
                           double elapsed_s);
 
-/// Whether the baseline can be read and the files that `options` name can be written. Told before
-/// ranks are started, it ends the program at once and not when they have waited for each other.
+/// Checks that the baseline can be read and the files that `options` names can be written. Checking
+/// before the ranks start ends the program at once on an error.
 Status check_outputs(const Options& options);
 
 class Report final : public RowSink {
  public:
-  /// Reads the baseline, opens the CSV file and writes the header. Throws
-  /// Error{invalid_argument} where a file cannot be read or opened.
+  /// Reads the baseline, opens the CSV file and writes the header. Throws Error{invalid_argument}
+  /// if a file cannot be read or opened.
   Report(const Options& options, const Session& session);
   ~Report() override;
   Report(const Report&) = delete;
@@ -57,15 +57,15 @@ class Report final : public RowSink {
   void progress(const std::string& what, std::size_t done, std::size_t all) override;
   void remark(const std::string& text) override;
   void add(Row row) override;
-  /// In place of rows.
+  /// Adds a matrix instead of rows.
   void add_matrix(const Matrix& matrix);
-  /// Of gather_counters().
+  /// Takes the result of gather_counters().
   void add_counters(nlohmann::json counters) { document_["counters"] = std::move(counters); }
-  /// The average and the verdict, which it returns; throws Error{exhausted} where output could not
-  /// be written.
+  /// Writes the average and the verdict, which it returns; throws Error{exhausted} if output could
+  /// not be written.
   bool finish();
-  /// In place of finish() where measuring has ended with an error: writes the files that were asked
-  /// for with what was measured, and says so. Throws nothing.
+  /// Replaces finish() if measuring has ended with an error: writes the requested files with the
+  /// measurements so far, and reports it. Throws nothing.
   void fail(const std::string& why) noexcept;
 
  private:
@@ -89,7 +89,7 @@ class Report final : public RowSink {
   const std::size_t width_ = columns_of(options_.width);  ///< of the text
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::size_t progress_width_ = 0;
-  std::optional<Table> table_;  ///< of the operation that was begun last
+  std::optional<Table> table_;  ///< of the current operation
 };
 
 }  // namespace ccoll::bench

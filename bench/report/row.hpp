@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// One measured row, and its forms for programs: a CSV line and a JSON object. Knows nothing of how
-/// rows are measured or shown.
+/// One measured row, and its forms for programs: a CSV line and a JSON object. Does not depend on
+/// how rows are measured or shown.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -22,19 +22,19 @@ struct Row {
   std::string reduce_op = "none";
   int root = -1;  ///< -1: the operation has none
   bool in_place = false;
-  bool fresh = false;     ///< with --fresh, and inputs to write again
-  std::string memory;     ///< of the buffers, as --memory says, or that of `device`
+  bool fresh = false;     ///< with --fresh, and inputs to rewrite
+  std::string memory;     ///< of the buffers, according to --memory, or that of `device`
   std::string device;     ///< --device: "cuda"; empty: the host
-  int graph_calls = 0;    ///< --graph: of one graph; 0: none
-  double put_cpu_us = 0;  ///< of calls in streams: measure_putting()
-  std::string forced;     ///< the algorithm that --algo asked for; empty: left to the cost model
+  int graph_calls = 0;    ///< --graph: calls per graph; 0: none
+  double put_cpu_us = 0;  ///< for calls in streams: measure_putting()
+  std::string forced;     ///< the algorithm of --algo; empty: left to the cost model
   std::string algorithm;  ///< the one that ran
   std::string transport;
   Timing timing;
   double algbw = 0;  ///< GB/s, GB = 10^9 bytes
   double busbw = 0;
   std::optional<std::uint64_t> wrong;   ///< empty: unchecked
-  std::optional<double> baseline_usec;  ///< this row's time in the file that --baseline names
+  std::optional<double> baseline_usec;  ///< this row's time in the file of --baseline
   std::optional<double> wait_cpu_pct;   ///< with --skew: measure_waiting()
   std::optional<double> overlap_ratio;  ///< with --overlap: measure_overlap()
 };
@@ -44,17 +44,17 @@ inline constexpr const char* kCsvHeader =
     "transport,iters,min_us,p50_us,p99_us,max_us,count,spread_pct,baseline_usec,wait_cpu_pct,"
     "overlap_ratio,memory";
 
-/// More of them, where buffers are a device's.
+/// Further columns if buffers are a device's.
 inline constexpr const char* kCsvDeviceHeader = ",device,graph_calls,put_cpu_us";
 
 std::string csv_line(const std::string& label, const Row& row);
 nlohmann::json row_json(const Row& row);
 
-/// What makes a row the same row in another run: "all_reduce 64K float32 sum, 4 ranks". Not its
-/// transport, nor its memory: comparing two of them is what some baselines are for.
+/// Identifies a row across runs: "all_reduce 64K float32 sum, 4 ranks". It excludes transport and
+/// memory, because some baselines serve to compare two of them.
 std::string row_key(const Row& row);
 
-/// Four significant digits down to the thousandth: 0.003, 12.34, 1235.
+/// Four significant digits, down to thousandths: 0.003, 12.34, 1235.
 std::string figure(double value);
 
 }  // namespace ccoll::bench

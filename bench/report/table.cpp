@@ -40,7 +40,7 @@ struct Table::Column {
   int width;
   std::string (*text)(const Row& row);
   Shown shown = Shown::always;
-  int gives_way = 0;  ///< where columns are too few, the highest first; 0: never
+  int gives_way = 0;  ///< if there is too little room, the highest goes first; 0: never
 };
 
 const Table::Column Table::kColumns[] = {
@@ -67,7 +67,7 @@ const Table::Column Table::kColumns[] = {
 
 namespace {
 
-/// As long as an algorithm's name is.
+/// The length of the longest algorithm name.
 constexpr std::size_t kAlgorithmWidth = std::string_view("recursive_doubling").size();
 
 }  // namespace
@@ -115,7 +115,7 @@ std::size_t Table::width() const {
   return all - 1;
 }
 
-/// Right-aligned cells, the last one as long as it is.
+/// Right-aligned cells, the last one of any length.
 template <typename F>
 std::string Table::joined_line(F&& cell) const {
   std::string line;

@@ -14,26 +14,25 @@
 
 namespace ccoll::bench {
 
-/// Above this share the middle half of the batches lies so far apart that the time is marked.
+/// A time is marked if the middle half of its batches is spread more than this share.
 inline constexpr double kUnsteadySpread = 0.2;
 
-/// What a table shows because it was asked for.
+/// The optional contents of a table.
 struct Extras {
   bool baseline = false;
   bool device = false;
   bool skew = false;
   bool overlap = false;
-  // Where all rows are alike there is no column: the heading of the operation says it.
+  // If all rows are alike there is no column: the operation's heading shows it.
   bool types = true;
   bool reductions = true;
   bool roots = true;
-  /// Columns of the terminal. Where they are too few, figures are left to the other forms.
+  /// Columns of the terminal. If there are too few, only the other forms show all figures.
   std::size_t width = kUsualColumns;
-  std::uint64_t largest = 32 << 20;  ///< bytes of a row
+  std::uint64_t largest = 32 << 20;  ///< in bytes, of a row
 };
 
-/// One operation's columns: it has a reduction and a root where the operation does and rows differ
-/// in them.
+/// One operation's columns. Reduction and root have one only if rows differ in them.
 class Table {
  public:
   Table(const Operation& operation, const Extras& extras);

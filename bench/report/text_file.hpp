@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Files that people hand to a command.
+/// Files that users give to a command.
 
 #include <cstddef>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace ccoll::bench {
 
-/// What stands in the file. Fails where it cannot be read, is empty or longer than `most_bytes`,
-/// which also ends what never ends by itself.
+/// The file's content. Fails if it cannot be read, is empty or longer than `most_bytes`, which also
+/// stops endless input.
 Result<std::string> text_in(const std::string& path, std::size_t most_bytes);
 
 }  // namespace ccoll::bench

@@ -11,7 +11,7 @@ namespace ccoll::bench {
 
 namespace {
 
-/// "a; b; c and 12 more": a subset of a large baseline is measured more often than not.
+/// "a; b; c and 12 more": often only a subset of a large baseline is measured.
 std::string some_of(std::vector<std::string> keys) {
   constexpr std::size_t kMost = 5;
   const std::size_t more = keys.size() > kMost ? keys.size() - kMost : 0;

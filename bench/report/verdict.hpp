@@ -2,7 +2,7 @@
 #pragma once
 
 /// Whether a run is good: every element exact, no row slower than the baseline allows, bandwidth
-/// above the bound. Pure: it sees rows and says sentences.
+/// above the bound. Pure: it gets rows and returns sentences.
 
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@
 namespace ccoll::bench {
 
 struct Bounds {
-  double slower_pct = 10;  ///< by how much a row may take longer than in the baseline
+  double slower_pct = 10;  ///< how much longer than in the baseline a row may take
   double min_busbw = 0;    ///< least average bus bandwidth in GB/s; 0: any
 };
 
@@ -27,11 +27,11 @@ class Verdict {
   /// Fills in `row.baseline_usec` and takes the row into account.
   void add(Row& row);
 
-  /// Over rows with data, as nccl-tests has it.
+  /// Over rows with data, as in nccl-tests.
   double average_busbw() const { return data_rows_ > 0 ? busbw_sum_ / double(data_rows_) : 0; }
   std::uint64_t wrong_rows() const { return wrong_rows_; }
   bool is_good() const;
-  /// What is to be said below the table, a line each.
+  /// The lines below the table.
   std::vector<std::string> lines() const;
 
  private:

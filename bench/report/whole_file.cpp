@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// `name` is what the caller calls it.
+/// `name` is the caller's name for it.
 Status write_to(const fs::path& path, const std::string& name, std::string_view text) {
   errno = 0;
   std::FILE* const file = std::fopen(path.c_str(), "w");
@@ -33,7 +33,7 @@ Status write_to(const fs::path& path, const std::string& name, std::string_view 
 Status check_writable(const std::string& path) {
   if (path.empty())
     return fail(ErrorKind::invalid_argument, "cannot write '': expected the name of a file");
-  // Asked of the name as it is: what /dev/stdout stands for may have no other.
+  // Checks the name as given: the target of /dev/stdout may have no other name.
   std::error_code ignored;
   const bool exists = fs::exists(path, ignored);
   const fs::path asked =

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Files that are written at the end of a run, whole: until then, and when the run fails, what was
-/// there stays.
+/// Files written as a whole at the end of a run: until then, and if the run fails, the old content
+/// stays.
 
 #include <string>
 #include <string_view>
@@ -11,10 +11,10 @@
 
 namespace ccoll::bench {
 
-/// Whether write_whole may do so later, as far as can be told now. Writes nothing.
+/// Whether write_whole will probably succeed later. Writes nothing.
 Status check_writable(const std::string& path);
 
-/// Replaces the file, or writes to what is no file (a pipe, a terminal).
+/// Replaces the file, or writes to something that is no file (a pipe, a terminal).
 Status write_whole(const std::string& path, std::string_view text);
 
 }  // namespace ccoll::bench

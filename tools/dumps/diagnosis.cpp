@@ -14,10 +14,10 @@
 namespace ccoll::dump {
 namespace {
 
-/// Errors can be long; who wants all of one finds it in its rank's output.
+/// Errors can be long; the full text is in the rank's output.
 constexpr std::size_t kMostText = 400;
 
-/// What is under way for less, in nanoseconds, need not stand still.
+/// In ns: an operation under way for less may still be making progress.
 constexpr std::int64_t kLong = 1'000'000'000;
 
 /// One communicator's dumps, by rank.
@@ -27,7 +27,7 @@ std::string seconds_text(std::int64_t nanoseconds) {
   return fmt::format("{:.1f} s", static_cast<double>(std::max<std::int64_t>(nanoseconds, 0)) / 1e9);
 }
 
-/// What came from elsewhere, in one line.
+/// Foreign text in one line.
 std::string one_line(std::string text) {
   std::ranges::replace_if(
       text, [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
@@ -44,7 +44,7 @@ class Diagnosis {
     tell_processes();
     const auto failed = first_to_fail();
     const auto group = failed.empty() ? longest_waiting() : failed;
-    // What others lack of a process that is gone is no news.
+    // If a process is gone, the missing calls of other ranks are no news.
     const bool gone = !lines_.empty();
     const bool mismatch = tell_mismatch(group);
     const bool cycle = !group.empty() && !mismatch && !gone && tell_cycle();
@@ -76,15 +76,15 @@ class Diagnosis {
     return std::ranges::any_of(dumps_, [&](const Dump& d) { return d.job_rank == job_rank; });
   }
 
-  /// The communicator whose failure was the first; where none failed, none.
+  /// The communicator that failed first; empty if none failed.
   Group first_to_fail() const {
     const Dump* first = nullptr;
     for (const auto& dump : dumps_)
       if (dump.failure && (first == nullptr || dump.at < first->at)) first = &dump;
     return first == nullptr ? Group{} : group_of(*first);
   }
-  /// Where nothing has failed: the communicator of the operation that is the longest under way, if
-  /// any is for long.
+  /// If nothing has failed: the communicator of the operation that has been under way longest, if
+  /// any takes long.
   Group longest_waiting() const {
     const Dump* longest = nullptr;
     std::int64_t begun = 0;
@@ -119,7 +119,7 @@ class Diagnosis {
     return false;
   }
 
-  /// Ranks that have begun fewer calls than others, which cannot end theirs without them.
+  /// Ranks that have begun fewer calls than others, which cannot finish without them.
   bool tell_late(const Group& group) {
     std::map<std::uint64_t, std::vector<const Dump*>> late;  // by calls
     std::uint64_t most = 0;
@@ -129,7 +129,7 @@ class Diagnosis {
     bool told = false;
     for (const auto& [number, ranks] : late) {
       const auto* const call = call_with(group, number);
-      // Nobody needs those that are not awaited: a broadcast's root may be calls ahead.
+      // A rank that nobody waits for is not late: a broadcast's root may be calls ahead.
       const auto waiting = waiting_in(group, number);
       if (call == nullptr || waiting.empty()) continue;
       say(fmt::format("{} never entered {}{}; {}", places(ranks), call_text(*call),
@@ -153,7 +153,7 @@ class Diagnosis {
     return nullptr;
   }
 
-  /// Who was in that call, and how.
+  /// A rank in that call, and its state.
   struct Waiting {
     const Dump* dump;
     const UnderWay* operation;
@@ -190,7 +190,7 @@ class Diagnosis {
                        missing == 1 ? "it" : "them", where);
   }
 
-  /// Ranks without a dump that others wait for: dead, stopped, or not able to write.
+  /// Ranks without a dump that others wait for: dead, stopped, or unable to write.
   bool tell_silent(const Group& group) {
     std::map<std::uint32_t, std::vector<Waiting>> silent;
     for (const auto& [rank, dump] : group)
@@ -201,7 +201,7 @@ class Diagnosis {
       const auto& operation = *waiting.front().operation;
       const auto peer = std::ranges::find(operation.waits_for, rank, &Peer::rank);
       const auto* call = operation.call ? call_with(group, *operation.call) : nullptr;
-      // In a collective, those wait, too, that wait for others who do.
+      // In a collective, ranks that wait for waiting ranks count, too.
       const auto& all = call != nullptr ? waiting_in(group, call->number) : waiting;
       const bool well = std::ranges::any_of(processes_, [&](const Process& each) {
         return each.process == peer->process && each.end == Process::End::well && !each.stopped &&
@@ -216,15 +216,15 @@ class Diagnosis {
     return !silent.empty();
   }
 
-  /// That one rank of the job waits for another, and in what.
+  /// One rank of the job waits for another in some operation.
   struct Edge {
     std::uint32_t to;
     std::string where;
   };
   using Edges = std::map<std::uint32_t, std::vector<Edge>>;  // by rank of the job
 
-  /// Ranks of the job that wait for each other, in one communicator or in several. In a collective
-  /// those are waited for that have not come, also by who waits only for others that do.
+  /// Ranks of the job that wait for each other, in one or several communicators. In a collective, a
+  /// rank that waits for waiting ranks also waits for those that have not come.
   bool tell_cycle() {
     Edges edges;
     for (const auto& dump : dumps_) {
@@ -283,7 +283,7 @@ class Diagnosis {
     }
   }
 
-  /// Whether a way leads back to the path's first rank; the path then is that way.
+  /// Whether a chain of waits leads back to the path's first rank; the path is then that chain.
   static bool closes(const Edges& edges, std::vector<std::uint32_t>& path,
                      std::set<std::uint32_t>& seen) {
     const auto found = edges.find(path.back());
@@ -298,7 +298,7 @@ class Diagnosis {
     return false;
   }
 
-  /// Of a job that stands still, or is only slow.
+  /// Reports on a job that hangs or is only slow.
   void tell_waiting(const Group& group) {
     for (const auto& [rank, dump] : group) {
       if (dump->under_way.empty()) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Why a job failed or stands still, in a few lines for people: from its ranks' dumps, and from
-/// what their launcher has seen of their processes. Pure.
+/// The cause of a job's failure or hang, in a few lines for people: from its ranks' dumps, and from
+/// their launcher's knowledge of the processes. Pure.
 
 #include <cstdint>
 #include <string>
@@ -22,13 +22,13 @@ struct Process {
   End end = End::runs;
   /// The exit status, or the signal's name.
   std::string with = {};
-  /// Whether the launcher ended it, for another had failed.
+  /// Whether the launcher ended it because another had failed.
   bool told = false;
   /// Whether it was stopped (SIGSTOP) when another had failed.
   bool stopped = false;
 };
 
-/// At most kMostLines, the likely cause first; none where nothing is known.
+/// At most kMostLines, the likely cause first; empty if nothing is known.
 std::vector<std::string> diagnose(const std::vector<Dump>& dumps,
                                   const std::vector<Process>& processes);
 

@@ -17,7 +17,7 @@ namespace {
 
 Result<Dump> read(const std::filesystem::path& path) {
   std::error_code error;
-  // What is no file has no size, and to read it might take for ever.
+  // Only files have a size; reading anything else might take for ever.
   const auto bytes = std::filesystem::file_size(path, error);
   if (error) return fail(ErrorKind::corrupt, "it cannot be read: {}", error.message());
   if (bytes > kMostBytes)

@@ -98,7 +98,7 @@ Dump dump_of(const Json& json) {
   return dump;
 }
 
-/// Every number of a dump is a count or a time; a conversion from what is none would be anything.
+/// Every number of a dump is a count or a time; converting anything else is undefined.
 Json json_with_counts(std::string_view text) {
   bool counts = true;
   auto json = Json::parse(text, [&](int, Json::parse_event_t event, const Json& part) {
@@ -110,7 +110,7 @@ Json json_with_counts(std::string_view text) {
   throw Json::type_error::create(302, "a number is not a count", nullptr);
 }
 
-/// Whether all times are such as can be subtracted.
+/// Whether all times are in a range in which they can be subtracted.
 bool has_times(const Dump& dump) {
   const auto good = [](const auto& each) { return each.begun >= 0 && each.ended.value_or(0) >= 0; };
   return dump.at >= 0 && std::ranges::all_of(dump.last_calls, good) &&

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Reads what flight recorders have dumped. The library writes dumps and reads none.
+/// Reads flight recorders' dumps, which the library writes and never reads.
 
 #include <string>
 #include <string_view>
@@ -12,10 +12,10 @@
 
 namespace ccoll::dump {
 
-/// Fails with `corrupt`, saying what was expected, unless it is such a text of kVersion.
+/// Fails with `corrupt` and the expected content unless it is a valid text of kVersion.
 Result<Dump> parse(std::string_view json);
 
-/// The dumps in a directory, by communicator and rank. What cannot be read is told in `remarks`.
+/// The dumps in a directory, by communicator and rank. `remarks` names unreadable files.
 std::vector<Dump> read_directory(const std::string& directory, std::vector<std::string>& remarks);
 
 }  // namespace ccoll::dump

@@ -76,7 +76,7 @@ PeerArguments::PeerArguments(const std::string& handle) {
 
 namespace {
 
-/// Its status once it has ended; nothing where it does not by then.
+/// Its status if it ends by the limit.
 std::optional<int> status_by(pid_t child, std::chrono::steady_clock::time_point limit) {
   int status = 0;
   while (waitpid(child, &status, WNOHANG) == 0) {

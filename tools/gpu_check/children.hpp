@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Further processes of a phase.
+/// A phase's further processes.
 
 #include <sys/types.h>
 
@@ -17,22 +17,22 @@ namespace ccoll::gpu_check {
 
 std::string own_path();
 
-/// Where a program of that name is, by PATH or among `more` folders; empty: nowhere.
+/// The path of a program of that name, by PATH or among `more` folders; empty if not found.
 std::string find_program(const std::string& name, const std::string& more = "");
 
-/// A program with its arguments, which dies with the thread that starts it.
+/// Starts a program with its arguments; it dies with the calling thread.
 pid_t start_program(const std::vector<std::string>& command);
 
-/// A child's status, 128 and more where a signal has ended it; nothing where it did not end by
-/// itself in that time, and so was killed.
+/// A child's status, or 128 plus the signal that ended it. Empty if it did not end by itself in
+/// time, and so was killed.
 std::optional<int> status_within(pid_t child, std::chrono::seconds patience);
 
-/// This program again as `kind` (--peer-of), with nothing of CUDA in it yet, and with the
-/// descriptors that `inherited` holds. It dies with the thread that starts it.
+/// Starts this program again as `kind` (--peer-of), before any use of CUDA, with the descriptors
+/// that `inherited` holds. It dies with the calling thread.
 pid_t start_peer(const std::string& kind, const std::string& handle,
                  const std::vector<FileDescriptor>& inherited = {});
 
-/// What most of them are told: the handle's parts.
+/// The arguments of most peers: the handle's parts.
 struct PeerArguments {
   explicit PeerArguments(const std::string& handle);
   static std::string text(const std::string& kind, int size, int rank, const PhaseContext& context);
@@ -44,8 +44,8 @@ struct PeerArguments {
   std::string out;
 };
 
-/// Waits for all, and ends those that do not by themselves, so that what comes next is tried. What
-/// one of them finds wrong, it has said.
+/// Waits for all, and ends those that do not end by themselves, so that the next check can run.
+/// Each reports its own errors.
 void await_peers(const std::vector<pid_t>& children, Findings& findings,
                  std::chrono::seconds patience);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program of a bundle that tools/gpu-check makes: runs every check there is on the first GPU.
+// The program of tools/gpu-check's bundle: runs every check on the first GPU.
 #include <cuda_runtime_api.h>
 #include <sys/random.h>
 
@@ -33,7 +33,7 @@ struct Row {
   int (*run)(const PhaseContext&);
 };
 
-// Those of a run make its order; their limits are what they may take on a GPU that is slow.
+// The order is that of a run; the limits (seconds) allow for a slow GPU.
 constexpr Row kPhases[] = {
     {"first", 30, run_first},
     {"probe", 40, run_probe},
@@ -53,7 +53,7 @@ constexpr Row kPhases[] = {
 };
 constexpr Row kHealth = {"health", 40, run_health};
 
-/// A phase's other processes, but for probe's.
+/// A phase's other processes, except probe's.
 struct Peer {
   const char* kind;
   int (*run)(const std::string& handle);
@@ -68,7 +68,7 @@ struct Arguments {
   RunOptions run;
   std::string name = "all";  ///< of the run
   std::uint64_t seed = 0;
-  std::uint64_t patience = 1;  ///< as many times the limits of phases
+  std::uint64_t patience = 1;  ///< multiplies the limits of phases
   bool mps = false;
   std::string command;
   std::string phase;         ///< this is the child that runs it
@@ -126,7 +126,7 @@ std::vector<std::string> names(const std::string& list) {
   return all;
 }
 
-/// The phases of a run, with its limit as budget.
+/// Selects the phases of a run, with its limit as budget.
 void take_run(const std::string& name, Arguments& arguments) {
   const auto runs = all_runs();
   const auto found = std::ranges::find(runs, name, &Run::name);
@@ -139,7 +139,7 @@ void take_run(const std::string& name, Arguments& arguments) {
   arguments.run.budget = std::chrono::seconds(found->limit_s);
 }
 
-/// Not by std::random_device, which would ask for a newer glibc than all else does.
+/// Avoids std::random_device, which would require a newer glibc than anything else here.
 std::uint64_t random_seed() {
   std::uint32_t seed = 1;
   return getrandom(&seed, sizeof seed, 0) == sizeof seed ? seed : 1;
@@ -199,7 +199,7 @@ Arguments parse(int count, char** given) {
   return arguments;
 }
 
-/// What is missing, as far as it can be known.
+/// A hint on missing components, as far as they can be determined.
 std::string advice() {
   int driver = 0, needed = 0;
   if (cudaDriverGetVersion(&driver) != cudaSuccess || cudaRuntimeGetVersion(&needed) != cudaSuccess)
@@ -213,7 +213,7 @@ std::string advice() {
       driver / 1000, driver % 1000 / 10, needed / 1000, needed / 1000);
 }
 
-/// The first GPU, in use from here on; kNoDevice with CUDA's own words.
+/// Makes the first GPU current; returns kNoDevice with CUDA's text on failure.
 int open_device() {
   int count = 0;
   cudaError_t error = cudaGetDeviceCount(&count);
@@ -229,8 +229,8 @@ int run_phase(const Arguments& arguments) {
   rows.push_back(kHealth);
   for (const Row& row : rows) {
     if (arguments.phase != row.name) continue;
-    // As many of the device's queues as there can be: streams that share one wait for one another,
-    // and so would ranks that are threads.
+    // Use as many device queues as possible: streams that share one wait for one another, and so
+    // would ranks that are threads.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     if (const int status = open_device(); status != kPassed) return status;
     try {
@@ -251,14 +251,14 @@ std::string now() {
   return text;
 }
 
-/// From which the bundle was made.
+/// The commit from which the bundle was made.
 std::string commit() {
   std::ifstream file(std::filesystem::path(own_path()).parent_path() / "commit");
   std::string text;
   return std::getline(file, text) ? text : "unknown";
 }
 
-/// In one piece, whenever the run is ended.
+/// Writes the file as a whole, even if the run is cut.
 void write_text(const std::string& path, const std::string& text) {
   const std::string next = path + ".new";
   std::ofstream file(next);
@@ -267,7 +267,7 @@ void write_text(const std::string& path, const std::string& text) {
   if (std::rename(next.c_str(), path.c_str()) != 0) throw NotRecorded(path);
 }
 
-/// Of all runs that have been made into this folder.
+/// The documents of all runs in this folder.
 std::vector<nlohmann::json> documents_in(const std::string& out) {
   std::map<std::string, nlohmann::json> by_name;
   for (const auto& file : std::filesystem::directory_iterator(out)) {
@@ -296,7 +296,7 @@ Phase phase_of(const Row& row, const Arguments& arguments) {
   return phase;
 }
 
-/// The phases of a run in its order; of all in the order of runs.
+/// The phases of a run in its order, or all phases in the order of runs.
 std::vector<Phase> phases_of(const Arguments& arguments) {
   std::vector<Phase> phases;
   for (const Row& row : kPhases) {
@@ -308,7 +308,7 @@ std::vector<Phase> phases_of(const Arguments& arguments) {
   return phases;
 }
 
-/// What a run leaves is written anew after each phase.
+/// The files of a run, rewritten after each phase.
 class RunFiles {
  public:
   explicit RunFiles(const Arguments& arguments)
@@ -321,7 +321,7 @@ class RunFiles {
       if (each.name == arguments.name) facts_.what = each.what;
     }
   }
-  /// False where that cannot be; why has been said.
+  /// False if a file cannot be written; the reason has been reported.
   bool write(const std::vector<Ending>& endings) const {
     try {
       const auto made = document(facts_, endings, records());
@@ -354,7 +354,7 @@ int run_all(const Arguments& arguments) {
   options.health = phase_of(kHealth, arguments);
   options.told = [&](const std::vector<Ending>& endings) { is_written = files.write(endings); };
   const auto endings = run_phases(phases_of(arguments), options);
-  // Of a run on another machine often nothing but the last 60 lines come back.
+  // From a remote machine often only the last 60 lines come back.
   constexpr std::size_t kMostFigures = 40;
   std::fputs((figures(files.records(), kMostFigures) + table(endings)).c_str(), stdout);
   return is_written ? status_of(endings) : kWrong;
@@ -374,7 +374,7 @@ int run(const Arguments& arguments) {
 }  // namespace ccoll::gpu_check
 
 int main(int count, char** given) {
-  // What is said is known, however the process ends.
+  // Output must get out even if the process crashes.
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   try {
     return ccoll::gpu_check::run(ccoll::gpu_check::parse(count, given));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What the phases do, each in a process of its own, and what they have in common.
+/// The phases, each in a process of its own, and the code that they share.
 
 #include <fmt/format.h>
 
@@ -24,17 +24,17 @@ struct PhaseContext {
   const Records& records;
   std::uint64_t seed = 0;
   std::string out = {};  ///< the folder of all results
-  bool mps = false;      ///< also by NVIDIA's Multi-Process Service, where that can be started
+  bool mps = false;      ///< also under NVIDIA's Multi-Process Service, if that can be started
 };
 
-/// By when to leave out what is left: of the phase, and of the part of it that is under way.
+/// The times after which to skip the rest of the phase, and of its current part.
 struct Until {
   using Clock = std::chrono::steady_clock;
 
   Clock::time_point phase = Clock::time_point::max();
   Clock::time_point part = Clock::time_point::max();
 
-  /// This process's.
+  /// The times of this process.
   static Until& here() {
     static Until until;
     static const bool is_read = [] {
@@ -47,17 +47,17 @@ struct Until {
     return until;
   }
   Clock::time_point next() const { return std::min(phase, part); }
-  /// A part begins, one of `parts` to come, which share the time that is left.
+  /// Begins one of `parts` remaining parts, which share the time that is left.
   void begin_part(int parts) {
     const auto now = Clock::now();
     if (phase != Clock::time_point::max()) part = now + (phase - now) / parts;
   }
 };
 
-/// Whether there is no time for more than what has begun.
+/// Whether there is only time for what has already begun.
 inline bool is_late() { return Until::Clock::now() > Until::here().next(); }
 
-/// Counts what was tried and what was wrong; the first that were wrong are said and recorded.
+/// Counts tries and errors; the first errors are printed and recorded.
 class Findings {
  public:
   explicit Findings(const PhaseContext& context) : context_(context) {}
@@ -69,10 +69,10 @@ class Findings {
     std::fflush(stdout);
     context_.records.add({{"phase", context_.name}, {"what", "wrong"}, {"said", what}});
   }
-  /// Time does not suffice for `what`, so that the phase cannot pass.
+  /// Notes that there is no time for `what`, so that the phase cannot pass.
   void leave_out(const std::string& what) { left_out_ += (left_out_.empty() ? "" : ", ") + what; }
   bool is_hopeless() const { return wrong_ >= 20; }
-  /// What stands in the table; the phase's status.
+  /// Prints the phase's line of the table; returns its status.
   int close(const std::string& of_what) const {
     std::printf("%s\n", fmt::format("{} of {} {} wrong, seed {}{}", wrong_, tried_, of_what,
                                     context_.seed, left_out_.empty() ? "" : ", no time for ")
@@ -91,8 +91,8 @@ class Findings {
   std::string left_out_;
 };
 
-/// A part of a phase, said and recorded by itself when it ends: what came before is known then,
-/// whatever becomes of the rest.
+/// A part of a phase, printed and recorded when it ends, so that its result survives whatever
+/// happens to the rest.
 class Check {
  public:
   Check(Findings& findings, std::string name)
@@ -124,7 +124,7 @@ class Check {
                                       {"tried", tried},
                                       {"wrong", wrong},
                                       {"seconds", took.count()}});
-    } catch (const std::exception& error) {  // that it is missing, the next record tells, too
+    } catch (const std::exception& error) {  // the next record reports the failure to write, too
       std::printf("%s\n", error.what());
     }
   }
@@ -138,54 +138,54 @@ class Check {
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-/// Which GPU it is, and that it copies and fills memory: nothing of ccoll. Where this fails nothing
-/// else can be found out.
+/// Identifies the GPU, and copies and fills memory without ccoll. If this fails, nothing else can
+/// be tested.
 int run_health(const PhaseContext& context);
-/// What tells most in a few seconds: a kernel, and two ranks' all_reduce each way that threads
-/// have.
+/// The most informative checks in a few seconds: a kernel, and an all_reduce of two ranks in each
+/// way that threads have.
 int run_first(const PhaseContext& context);
-/// What works on the device: paths between processes, cooperative launches, also when captured.
-/// Only what everything else needs can be wrong.
+/// Probes the device: paths between processes, cooperative launches, also in captures. Only
+/// essential features count as errors.
 int run_probe(const PhaseContext& context);
-/// The other process of probe: reads what `handle` names, of the kind that `kind` names.
+/// The other process of probe: reads the memory that `handle` names, of kind `kind`.
 int read_as_peer(const std::string& kind, const std::string& handle);
-/// Types × operations × sources × alignments, bit by bit what the host's kernels do.
+/// Types × operations × sources × alignments, bit by bit against the host's kernels.
 int run_kernels(const PhaseContext& context);
-/// Teams of 1, 2, 3, 4 and 8 ranks, bit by bit what the host's interpreter does.
+/// Teams of 1, 2, 3, 4 and 8 ranks, bit by bit against the host's interpreter.
 int run_teams(const PhaseContext& context);
 /// Graphs of two communicators, and of two teams, replayed among plain calls.
 int run_graphs(const PhaseContext& context);
 /// A process that captures its first calls.
 int run_graph(const std::string& handle);
-/// Groups of 2, 3 and 8 processes, bit by bit what the host's interpreter does, and how long their
-/// calls take beside the time from one process to another.
+/// Groups of 2, 3 and 8 processes, bit by bit against the host's interpreter, and their calls'
+/// times compared with a hand-over between processes.
 int run_processes(const PhaseContext& context);
-/// One of them.
+/// One of its processes.
 int run_process(const std::string& handle);
-/// Groups of 2 and 3 of them, with other work on the GPU meanwhile.
+/// Groups of 2 and 3 processes beside other work on the GPU.
 void run_disturbed_processes(const PhaseContext& context, Findings& findings);
-/// Communicators of threads whose ranks have the GPU: calls in streams, bit by bit what they are on
-/// the host, and how long they take beside their copies.
+/// Communicators of threads on the GPU: calls in streams, bit by bit against the host, and their
+/// times compared with their copies.
 int run_communicators(const PhaseContext& context);
-/// The same with processes, each way in which their calls can go.
+/// The same with processes, in each way that their calls can take.
 int run_ways(const PhaseContext& context);
 /// One of its processes.
 int run_communicator(const std::string& handle);
-/// Teams, communicators and processes beside whatever else a process may do with its GPU.
+/// Teams, communicators and processes beside anything else a process may do with its GPU.
 int run_adversary(const PhaseContext& context);
-/// compute-sanitizer's memcheck and synccheck on what they have to find, and on small teams.
+/// compute-sanitizer's memcheck and synccheck on deliberate errors, and on small teams.
 int run_sanitizers(const PhaseContext& context);
 /// A process that runs under one.
 int run_sanitized(const std::string& handle);
-/// How fast copying, reducing and a team's all_reduce are, beside what the device can.
+/// The speed of copying, reducing and a team's all_reduce, compared with the device's limits.
 int run_figures(const PhaseContext& context);
 /// Ranks that are killed, stopped, absent, or abort, and a kernel that is told to end.
 int run_faults(const PhaseContext& context);
-/// A process of which one rank does so.
+/// A process in which one rank does so.
 int run_fault(const std::string& handle);
-/// The NCCL face's conformance program with 1 to 8 ranks, and NVIDIA's library with one beside it.
+/// The NCCL face's conformance program with 1 to 8 ranks, and with NVIDIA's library on one.
 int run_nccl(const PhaseContext& context);
-/// PyTorch and CuPy, as they are, over the NCCL face.
+/// Unmodified PyTorch and CuPy over the NCCL face.
 int run_torch(const PhaseContext& context);
 int run_cupy(const PhaseContext& context);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A daemon of NVIDIA's Multi-Process Service for processes that this one starts, seen by nobody
-/// else, and left behind in no case.
+/// A private daemon of NVIDIA's Multi-Process Service for this process's children; it never
+/// outlives this process.
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -17,12 +17,12 @@
 
 namespace ccoll::gpu_check {
 
-/// It is no child of this process, so another one ends it: once this one holds the pipe to that no
-/// more, however it ends.
+/// The daemon is not a child of this process, so a helper process ends it: when the pipe to this
+/// process closes, however this process ends.
 class PrivateMps {
  public:
   explicit PrivateMps(const std::string& out) {
-    // The daemon leaves the current folder.
+    // The daemon changes its working directory.
     const std::string pipes = std::filesystem::absolute(out) / "mps";
     std::filesystem::create_directories(pipes);
     setenv("CUDA_MPS_PIPE_DIRECTORY", pipes.c_str(), 1);

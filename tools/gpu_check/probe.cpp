@@ -26,7 +26,7 @@ using device::Driver;
 constexpr std::uint64_t kBytes = 1 << 20;
 constexpr int kPattern = 0x5a;
 
-/// One path's outcome: that it does not work is no defect of ours.
+/// Records one path's outcome; a path that does not work is no defect of ours.
 bool tell(const PhaseContext& context, const std::string& path, const Status& works) {
   const std::string said = works ? "works" : works.error().message;
   context.records.add({{"phase", context.name}, {"what", "path"}, {"path", path}, {"said", said}});
@@ -35,7 +35,7 @@ bool tell(const PhaseContext& context, const std::string& path, const Status& wo
   return works.has_value();
 }
 
-/// Another process of this program that opens `handle` and reads what is there, within 20 s.
+/// Starts another process of this program that opens `handle` and reads the memory, within 20 s.
 Status ask_peer(const char* kind, const std::string& handle) {
   const pid_t child = fork();
   if (child == 0) {
@@ -110,7 +110,7 @@ Result<std::size_t> shared_size(const Driver& driver) {
   return (kBytes + unit - 1) / unit * unit;
 }
 
-/// Stays mapped until the process ends.
+/// It stays mapped until the process ends.
 Result<CUdeviceptr> map(const Driver& driver, CUmemGenericAllocationHandle handle,
                         std::size_t bytes) {
   CUdeviceptr address = 0;
@@ -160,7 +160,7 @@ Status open_descriptor(const std::string& text) {
   return is_pattern(reinterpret_cast<void*>(*address));
 }
 
-/// A stream waits for a word in the host's memory that the host then writes, and writes one.
+/// A stream waits for a word in host memory that the host then writes, and writes one itself.
 Status wait_for_values(const Driver& driver) {
   device::MappedMemory words;
   device::OwnStream stream;
@@ -183,8 +183,8 @@ Status wait_for_values(const Driver& driver) {
   return fail(ErrorKind::corrupt, "the stream did not wait, or did not write");
 }
 
-/// Whether CUDA answers one thread while another waits for room in a stream that stands: by such
-/// answers time limits are kept, and what lets the stream go on is done.
+/// Whether CUDA answers one thread while another waits for room in a blocked stream. Time limits,
+/// and whatever unblocks the stream, depend on such answers.
 Status ask_beside_full_queue(const PhaseContext& context, const Driver& driver) {
   constexpr int kMost = 50'000;
   constexpr std::chrono::milliseconds kStands{500}, kPatience{1000};
@@ -240,7 +240,7 @@ Status ask_beside_full_queue(const PhaseContext& context, const Driver& driver) 
               seen);
 }
 
-/// Copies within the GPU, as teams make them, while kernels have all of its multiprocessors.
+/// Copies within the GPU, as teams make them, while kernels occupy all multiprocessors.
 Status copy_beside_full_gpu() {
   constexpr std::uint64_t kCopied = 16 << 20;
   constexpr std::chrono::milliseconds kPatience{500};
@@ -267,7 +267,7 @@ Status copy_beside_full_gpu() {
                                        cudaMemcpyDefault, beside.get()),
                        kWhat);
   };
-  // Whatever it needs is loaded by now.
+  // By then everything that it needs is loaded.
   CCOLL_TRY(copy());
   CCOLL_TRY(cuda_status(cudaStreamSynchronize(beside.get()), kWhat));
   auto* word = reinterpret_cast<const std::uint32_t*>(*there);
@@ -291,9 +291,8 @@ Status copy_beside_full_gpu() {
   return fail(ErrorKind::unsupported, "a copy within the GPU waits for a multiprocessor");
 }
 
-/// Two ranks' all_reduce of 1,000 int32, called four times plainly, or three times in a graph, as
-/// the team's very first calls, and then plainly. The graph's program is loaded while it is
-/// captured.
+/// An all_reduce of 1,000 int32 by two ranks: four plain calls, or three in a graph as the team's
+/// very first calls and then plain ones. The graph's program is loaded during the capture.
 class SmallTeam {
  public:
   Status run(bool captured) {
@@ -376,7 +375,7 @@ class SmallTeam {
     CCOLL_TRY(cuda_status(cudaStreamBeginCapture(first, cudaStreamCaptureModeGlobal), kWhat));
     CCOLL_TRY(cuda_status(cudaEventRecord(fork.get(), first), kWhat));
     CCOLL_TRY(cuda_status(cudaStreamWaitEvent(second, fork.get(), 0), kWhat));
-    // A program may come to a team only now.
+    // A team may get its program as late as this.
     Status called = load();
     if (called) called = call();
     if (called) {
@@ -393,7 +392,7 @@ class SmallTeam {
   }
 
   Status check(int i) {
-    // Bytes of 1 + i: two such numbers add up to bytes of twice that.
+    // Bytes of 1 + i: the sum of two such numbers has bytes of twice that.
     const std::vector<unsigned char> expected(kElems * 4, static_cast<unsigned char>(2 * (1 + i)));
     std::vector<unsigned char> here(kElems * 4);
     for (const auto& each : memory_) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A file of JSON lines that several processes append to: what is in it stays when a run is cut.
+/// A file of JSON lines that several processes append to: its content survives if a run is cut.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@
 
 namespace ccoll::gpu_check {
 
-/// The file cannot be written, and what() says why.
+/// The file cannot be written; what() gives the reason.
 struct NotRecorded : std::system_error {
   explicit NotRecorded(const std::string& path)
       : system_error(errno, std::generic_category(), "cannot write " + path) {}
@@ -29,11 +29,11 @@ class Records {
   Records& operator=(const Records&) = delete;
   ~Records() { close(file_); }
 
-  /// In one piece, and at once.
+  /// Writes one whole line immediately.
   void add(const nlohmann::json& record) const {
-    // What a child has printed may be any bytes.
+    // A child's output may contain any bytes.
     const auto line = record.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-    errno = ENOSPC;  // where only a part of it has room
+    errno = ENOSPC;  // if only a part fits
     if (write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
       throw NotRecorded(path_);
     }

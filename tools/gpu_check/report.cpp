@@ -38,7 +38,7 @@ Outcome outcome_of(const std::vector<Ending>& endings) {
   return is_wrong ? Outcome::wrong : Outcome::incomplete;
 }
 
-/// Of what a phase has put into the results: where in the document it goes.
+/// The place in the document for a phase's record.
 const char* place_of(const json& record) {
   return is(record, "check") ? "checks" : is(record, "wrong") ? "wrong" : "records";
 }
@@ -53,7 +53,7 @@ std::string target_of(const json& result) {
                      is_met ? "met" : "missed");
 }
 
-/// A row of figures; empty for what is none.
+/// A row of figures; empty for other records.
 std::string row_of(const json& record) {
   if (is(record, "result")) {
     return fmt::format("| {} | {:.3f} × {} | {} |\n", record.value("name", ""),

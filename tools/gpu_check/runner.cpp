@@ -26,7 +26,7 @@ volatile sig_atomic_t told_to_stop = 0;
 
 void stop(int /*signal*/) { told_to_stop = 1; }
 
-/// While phases run, a signal is only noted.
+/// While phases run, signals are only noted.
 class Stoppable {
  public:
   Stoppable() {
@@ -47,7 +47,7 @@ class Stoppable {
   struct sigaction before_[2] = {};
 };
 
-/// The file to which all that phases print is added, and from there printed here.
+/// The file that collects all output of phases; it is printed here from that file.
 class Log {
  public:
   explicit Log(std::string path)
@@ -59,17 +59,17 @@ class Log {
       refused_ = NotRecorded(path_).what();
   }
 
-  /// Why nothing can be written there; empty where it can.
+  /// The reason why it cannot be written; empty if it can.
   const std::string& refused() const { return refused_; }
   int number() const { return file_.number(); }
 
-  /// A line of the runner's own. That it is missing there harms nobody.
+  /// A line of the runner's own; a failure to write it is harmless.
   void say(const std::string& line) {
     const std::string text = line + "\n";
     if (write(number(), text.data(), text.size()) < 0) std::fputs(text.c_str(), stdout);
     pass_on();
   }
-  /// Prints what has come since it was last called.
+  /// Prints the output since the last call.
   void pass_on() {
     char piece[4096];
     for (;;) {
@@ -81,7 +81,7 @@ class Log {
     }
     std::fflush(stdout);
   }
-  /// Of what has been passed on since begin_phase().
+  /// The last line printed since begin_phase().
   std::string last_line() const { return line_.empty() ? last_line_ : line_; }
   void begin_phase() {
     line_.clear();
@@ -104,15 +104,15 @@ class Log {
   const FileDescriptor file_;
   std::string refused_;
   off_t printed_ = 0;
-  std::string line_, last_line_;  ///< the one that has not ended, and the last that has
+  std::string line_, last_line_;  ///< the unfinished line, and the last finished one
 };
 
-/// When a phase is to leave out what is left: so much before it would be ended.
+/// When a phase should skip the rest: this long before it would be ended.
 Clock::time_point last_call(Clock::time_point begin, Clock::time_point limit) {
   return limit - std::max<Clock::duration>((limit - begin) / 4, std::chrono::seconds(2));
 }
 
-/// A process group of its own; ends with this process, however that ends.
+/// Starts a process group, which ends with this process, however this ends.
 pid_t start(const Phase& phase, int log, Clock::time_point until) {
   std::vector<char*> arguments;
   for (const std::string& each : phase.command)
@@ -147,8 +147,8 @@ bool has_ended(pid_t child, Clock::time_point limit, Log& log) {
   }
 }
 
-/// Ends whatever is left of the child and what it has started; the child's status. A process that a
-/// driver holds may take a while to die.
+/// Ends the rest of the child's process group; returns the child's status. A process that a driver
+/// holds may die slowly.
 int reap(pid_t child) {
   kill(-child, SIGKILL);
   const auto limit = Clock::now() + std::chrono::seconds(10);
@@ -237,7 +237,7 @@ std::string_view word(Outcome outcome) {
 
 namespace {
 
-/// Phases one after another, while there is reason to go on.
+/// Runs phases one after another, while there is reason to go on.
 class Sequence {
  public:
   explicit Sequence(const RunOptions& options)
@@ -263,7 +263,7 @@ class Sequence {
   }
 
  private:
-  /// Why the phase is not run; empty where it is.
+  /// Why the phase is not run; empty if it is.
   std::string why_not(const Phase& phase) const {
     if (!is_asked_for(phase.name, options_.only)) return "not asked for";
     if (!barred_.empty()) return barred_;
@@ -280,7 +280,7 @@ class Sequence {
   }
 
   Ending look() { return recorded(*options_.health, log_); }
-  /// A device that has been left with much to do may need a moment.
+  /// A device that was left with much work may need a moment.
   void look_after(const std::string& name) {
     const auto has_time = [&] { return told_to_stop == 0 && Clock::now() < end_of_all_; };
     if (!options_.health || !barred_.empty() || !has_time()) return;
@@ -315,7 +315,7 @@ class Sequence {
                     {"said", ending.said},
                     {"seconds", ending.seconds}});
     } catch (const NotRecorded& error) {
-      // The table still tells what was found wrong.
+      // The table still shows the errors found.
       if (ending.outcome == Outcome::passed) ending.outcome = Outcome::incomplete;
       if (ending.outcome == Outcome::incomplete) ending.said = error.what();
     }
@@ -327,7 +327,7 @@ class Sequence {
   const Records records_;
   Log log_;
   std::vector<Ending> endings_;
-  std::string barred_;  ///< why nothing more is run
+  std::string barred_;  ///< why no more phases run
 };
 
 }  // namespace
@@ -353,7 +353,7 @@ std::string table(const std::vector<Ending>& endings) {
 int status_of(const std::vector<Ending>& endings) {
   if (count(endings, Outcome::wrong) != 0) return kWrong;
   if (count(endings, Outcome::no_device) != 0) return kNoDevice;
-  // That the GPU works shows nothing of ccoll.
+  // A working GPU shows nothing about ccoll.
   const bool shows = std::ranges::any_of(endings, [](const Ending& each) {
     return each.outcome == Outcome::passed && each.phase != "health";
   });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What there is to run, cut so that a machine that is lent for minutes tells the most first. Knows
-/// no CUDA.
+/// The available runs, divided so that a machine lent for minutes gives the most important results
+/// first. Does not depend on CUDA.
 
 #include <span>
 #include <string>
@@ -11,18 +11,17 @@
 
 namespace ccoll::gpu_check {
 
-/// Phases that one command runs, in at most so many seconds.
+/// The phases that one command runs, within a limit in seconds.
 struct Run {
   std::string_view name;
   std::string_view what;
   int limit_s;
-  std::vector<std::string_view>
-      phases;  ///< what tells the most comes first; empty: not written yet
+  std::vector<std::string_view> phases;  ///< the most informative first; empty: not written yet
 };
 
 std::span<const Run> all_runs();
 
-/// For who has such a machine for 15 minutes: what to run in which order, and what after a fix.
+/// A guide for 15 minutes on such a machine: what to run in which order, and what after a fix.
 std::string plan();
 
 }  // namespace ccoll::gpu_check

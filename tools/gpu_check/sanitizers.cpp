@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVIDIA's compute-sanitizer on small teams, once it has found what is wrong in kernels that are.
+// NVIDIA's compute-sanitizer on small teams, after it has found errors in wrong kernels.
 #include <sys/wait.h>
 
 #include <chrono>
@@ -16,14 +16,14 @@
 namespace ccoll::gpu_check {
 namespace {
 
-/// By which a sanitizer says that it has found something.
+/// The status by which a sanitizer reports findings.
 constexpr int kFound = 99;
 
 /// The status of a process of this program under the sanitizer.
 int status_under(const std::string& sanitizer, const std::string& tool, const std::string& handle) {
   const pid_t child =
       start_program({sanitizer, "--tool", tool,
-                     // ccoll looks at those itself, and asks what fails by nature.
+                     // ccoll checks those itself, and some of its queries are expected to fail
                      "--report-api-errors", "no", "--error-exitcode", std::to_string(kFound),
                      own_path(), "--peer-of", "sanitized", handle});
   int status = 0;
@@ -44,7 +44,7 @@ void run_canary(const std::string& tool) {
   check(cudaDeviceSynchronize(), "what is to be found");
 }
 
-/// A rank's input and output on the device, each with nothing behind it.
+/// A rank's input and output on the device, without any slack behind them.
 class ExactBuffers {
  public:
   ExactBuffers(test::TeamMemory& memory, Rank rank, std::mt19937_64& random)
@@ -88,7 +88,7 @@ class SanitizedTeam {
       streams_.push_back(value_or_throw(device::make_stream()));
   }
 
-  /// What is not as the host's interpreter leaves it.
+  /// Describes differences from the host's interpreter.
   std::string wrong(const test::TeamCase& made) {
     const auto lowered = made.lowered();
     const auto* const program = value_or_throw(team_->load(lowered));

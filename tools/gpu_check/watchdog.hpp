@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Ends a process of a phase that hangs, as wrong, with what it stood in: what CUDA waits for has
-/// no limit.
+/// Ends a hanging process of a phase, as wrong, and names its last step: CUDA's waits have no
+/// limit.
 
 #include <chrono>
 #include <condition_variable>
@@ -15,7 +15,7 @@
 
 namespace ccoll::gpu_check {
 
-/// Any thread may tell what is done next: one that has `patience` to itself is a hang.
+/// Any thread may report the next step; a step that takes longer than `patience` is a hang.
 class Watchdog {
  public:
   Watchdog(const PhaseContext& context, std::chrono::seconds patience)
@@ -28,7 +28,7 @@ class Watchdog {
     what_ = std::move(what);
     since_ = Clock::now();
   }
-  /// What is waited for until the next at() has a limit of its own.
+  /// Until the next at(), whatever is waited for has a limit of its own.
   void rest() { at(""); }
 
  private:
@@ -50,7 +50,7 @@ class Watchdog {
   std::string what_ = "its beginning";      // guarded by mu_
   Clock::time_point since_ = Clock::now();  // guarded by mu_
   std::condition_variable_any bell_;
-  std::jthread thread_;  // the last: it uses all of it
+  std::jthread thread_;  // last, because it uses all of the above
 };
 
 }  // namespace ccoll::gpu_check

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How long work in a stream takes: several candidates in turn, so that what drifts drifts for all.
+/// Times work in a stream: candidates take turns, so that drift affects all alike.
 
 #include <chrono>
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace ccoll::gpu_check {
 
-/// Something that is timed: puts its work into the stream.
+/// A timed candidate, which puts its work into the stream.
 struct Candidate {
   std::string name;
   double bytes;  ///< read and written
@@ -30,7 +30,7 @@ double median_of(const Candidate& timed);
 class Clockwork {
  public:
   explicit Clockwork(int rounds);
-  /// A turn of all at least, and for so long, of which nothing is kept; then the rounds.
+  /// At least one turn of all, for that time, whose results are discarded; then the rounds.
   void run(std::vector<Candidate>& candidates, std::chrono::milliseconds load);
   cudaStream_t stream() const { return stream_.get(); }
 

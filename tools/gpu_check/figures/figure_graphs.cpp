@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph of many small calls of a team, beside what no call can do without: the launches of as
-// many kernels of that shape (E, for each), and the way of a flag to another block and back (F).
+// A graph of many small calls of a team, compared with the minimum of any call: the launches of as
+// many kernels of that shape (E, for each), and the trip of a flag to another block and back (F).
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -32,7 +32,7 @@ Candidate round_trips(std::byte* flags) {
       }};
 }
 
-/// Of as many kernels as calls.
+/// A graph of as many kernels as calls.
 struct TimedGraph {
   TimedGraph(std::string called, std::span<const cudaStream_t> streams,
              const std::function<void()>& once)
@@ -58,7 +58,7 @@ class SmallCalls {
         team_(4, bench.buffers, bench.buffer_bytes),
         flags_(value_or_throw(device::allocate_on_device(256))) {}
 
-  /// `target`: flag round trips beside E.
+  /// `target`: flag round trips in addition to E.
   void time(std::uint64_t bytes, double target) {
     std::vector<Candidate> timed = {round_trips(flags_.get())};
     std::vector<std::unique_ptr<TimedGraph>> graphs;

@@ -13,7 +13,7 @@ __device__ void see(uint4& seen, const uint4& word) {
   seen.w |= word.w;
 }
 
-/// Four words of each thread are under way at once. Writes only where all bits were seen.
+/// Each thread has four words in flight. Writes only if all bits were seen.
 __global__ void __launch_bounds__(512)
     read_words(const uint4* from, std::uint64_t words, uint4* out) {
   uint4 seen = {0, 0, 0, 0};
@@ -48,7 +48,7 @@ __global__ void do_nothing() {}
 
 __global__ void round_trip(std::uint32_t* flags, std::uint32_t rounds) {
   if (threadIdx.x != 0) return;
-  // Each flag has a line to itself, and one block that writes it.
+  // Each flag has a cache line of its own, and one block that writes it.
   std::uint32_t* const mine = flags + 32 * blockIdx.x;
   const std::uint32_t* const other = flags + 32 * (1 - blockIdx.x);
   for (std::uint32_t i = 1; i <= rounds; ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What calls are compared with: kernels that only move memory, do nothing, or hand a flag over.
+/// The kernels that calls are compared with: they only move memory, do nothing, or pass a flag.
 
 #include <cstdint>
 
@@ -18,19 +18,19 @@ struct Fan {
   std::uint64_t words = 0;
 };
 
-/// What memory gives who only reads: `void(const uint4* from, std::uint64_t words, uint4* out)`,
-/// which writes to `out` only where every bit was set in some word.
+/// Measures reading alone: `void(const uint4* from, std::uint64_t words, uint4* out)`, which writes
+/// to `out` only if each bit is set in some word.
 const void* read_kernel();
 
-/// `void(Fan)`: each output is all inputs' bits together, as a plain kernel can whose blocks wait
-/// for nobody.
+/// `void(Fan)`: each output combines all inputs' bits, as in a plain kernel without waits between
+/// blocks.
 const void* fan_kernel();
 
 /// `void()`, also as a cooperative launch.
 const void* empty_kernel();
 
-/// `void(std::uint32_t* flags, std::uint32_t rounds)`: a cooperative launch of two blocks, between
-/// which a flag goes to and fro so often. `flags`: 256 bytes that are zero.
+/// `void(std::uint32_t* flags, std::uint32_t rounds)`: a cooperative launch of two blocks that pass
+/// a flag to and fro `rounds` times. `flags`: 256 bytes that are zero.
 const void* round_trip_kernel();
 
 }  // namespace ccoll::gpu_check

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Large calls of a team, beside their floor: every input is read once and every output written
-// once, as fast as who only reads and who only writes; and beside a plain kernel with as many
-// inputs and outputs, whose blocks wait for nobody.
+// Large calls of a team, compared with their floor: every input is read once and every output
+// written once, as fast as plain reads and writes. They are also compared with a plain kernel with
+// as many inputs and outputs, without waits between blocks.
 #include <algorithm>
 
 #include "gpu_check/figures/figure_kernels.hpp"
@@ -14,13 +14,13 @@ namespace {
 
 const std::chrono::milliseconds kTeamLoad{testing::by_effort(0, 200, 200)};
 
-/// What is timed of an operation.
+/// A timed operation.
 struct Operation {
   Kind kind;
   std::vector<Algorithm> algorithms;
-  double target;               ///< times the floor
+  double target;               ///< multiple of the floor
   bool reads_all, writes_all;  ///< the larger buffer of all ranks, else of one
-  bool is_copies = false;      ///< also by copies
+  bool is_copies = false;      ///< also as copies
 };
 
 const std::vector<Operation>& operations() {
@@ -107,7 +107,7 @@ class LargeCalls {
                     choice.slice_elems * 4 >> 10));
   }
 
-  /// The kernel that it stands for is the smallest, and not launched.
+  /// The loaded kernel is the smallest, and is never launched.
   void add_copies(std::vector<Candidate>& timed, const Operation& of) {
     add(timed, of, {of.algorithms[0], 1, (32 << 10) / 4}, copying_,
         fmt::format("{} of {} ranks by copies", to_string(of.kind), team_.ranks()));
@@ -125,8 +125,8 @@ class LargeCalls {
 
   const FigureBench& bench_;
   const Ceilings ceilings_;
-  TimedTeam team_;     ///< by its kernel
-  TimedTeam copying_;  ///< by copies
+  TimedTeam team_;     ///< uses its kernel
+  TimedTeam copying_;  ///< uses copies
 };
 
 }  // namespace

@@ -16,9 +16,9 @@ namespace {
 const std::uint64_t kTeamBytes = testing::by_effort<std::uint64_t>(1 << 20, 1 << 30, 1 << 30);
 const std::uint64_t kKernelBytes = kTeamBytes / 4;
 const std::chrono::milliseconds kLoad{testing::by_effort(0, 2000, 2000)};
-/// Of ceilings, from the beginning of the run to its end.
+/// For ceilings, from the beginning of the run to its end.
 constexpr double kMostDrift = 0.05;
-/// Of a large cudaMemcpy, that kernels are to have.
+/// The share of a large cudaMemcpy's rate that kernels must reach.
 constexpr double kKernelTarget = 0.9;
 
 int processors() {
@@ -28,7 +28,7 @@ int processors() {
   return count;
 }
 
-/// For 8 ranks' inputs and outputs, as large as the GPU has them.
+/// For 8 ranks' inputs and outputs, as large as the GPU's memory allows.
 std::pair<Buffers, std::uint64_t> all_buffers() {
   for (std::uint64_t bytes = kTeamBytes;; bytes /= 4) {
     auto made = make_buffers(16, bytes);
@@ -37,7 +37,7 @@ std::pair<Buffers, std::uint64_t> all_buffers() {
   }
 }
 
-/// What the device can; they are measured at the beginning and at the end.
+/// The device's ceilings, measured at the beginning and at the end.
 class CeilingTimes {
  public:
   CeilingTimes(const Buffers& buffers, int processors) {
@@ -70,7 +70,7 @@ class CeilingTimes {
   Ceilings per_byte() const {
     return {median_of(timed_[2]) / timed_[2].bytes, median_of(timed_[1]) / timed_[1].bytes};
   }
-  /// The largest change of any of them; which, too.
+  /// The largest change of any ceiling, and that ceiling's name.
   std::pair<double, std::string> drift_to(const CeilingTimes& later) const {
     std::pair<double, std::string> most{0, ""};
     for (std::size_t i = 0; i < timed_.size(); ++i) {
@@ -84,7 +84,7 @@ class CeilingTimes {
   std::vector<Candidate> timed_;
 };
 
-/// By what they do, the launches that are tried of each.
+/// The launches to try for each task.
 using Kernels = std::map<std::string, std::vector<Candidate>>;
 
 Kernels kernels(const Buffers& buffers, int processors) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The parts of figures: what is timed, and beside what.
+/// The parts of figures: the timed work and its reference.
 
 #include <cstdint>
 #include <optional>
@@ -14,15 +14,15 @@
 
 namespace ccoll::gpu_check {
 
-/// Where figures are told: in the log and in the results.
+/// Reports figures in the log and in the results.
 class FigureBook {
  public:
   FigureBook(const PhaseContext& context, Findings& findings)
       : context_(context), findings_(findings) {}
 
-  /// How many bytes a second, also as a part of what `ceiling` has.
+  /// Bytes per second, also as a share of `ceiling`.
   void rate(const Candidate& timed, const Candidate& ceiling);
-  /// `measured` is so many times `unit`.
+  /// `measured` as a multiple of `unit`.
   struct Result {
     std::string name;
     double measured;
@@ -31,11 +31,11 @@ class FigureBook {
     bool is_least = false;  ///< else the target is the most
   };
   void result(const Result& result);
-  /// What there is no time for.
+  /// Reports a figure that there is no time for.
   void leave_out(const std::string& name) { findings_.leave_out(name); }
-  /// What cannot be timed here, and why.
+  /// Reports a figure that cannot be timed here, with the reason.
   void skip(const std::string& name, const std::string& why);
-  /// `wrong`: what the results are that they should not be, if anything.
+  /// `wrong`: a description of wrong results, if any.
   void judge(const std::string& wrong, const std::string& name);
 
  private:
@@ -43,7 +43,7 @@ class FigureBook {
   Findings& findings_;
 };
 
-/// What figures have of the device.
+/// The device that figures are measured on.
 struct FigureBench {
   FigureBook& book;
   Clockwork& clockwork;
@@ -52,12 +52,12 @@ struct FigureBench {
   int processors;  ///< multiprocessors
 };
 
-/// Seconds for a byte, of who only reads and who only writes.
+/// Seconds per byte of plain reads and of plain writes.
 struct Ceilings {
   double read, write;
 };
 
-/// Teams of 2, 4 and 8 ranks with buffers as large as there are.
+/// Teams of 2, 4 and 8 ranks with the largest possible buffers.
 void time_teams(const FigureBench& bench, const Ceilings& ceilings);
 /// A graph of many small calls of a team of 4.
 void time_small_calls(const FigureBench& bench);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A team with a stream for each rank on its GPU, and calls of it on memory that tests make.
+/// A team with a stream for each rank on its GPU, and calls of it on memory that tests provide.
 
 #include <algorithm>
 #include <chrono>
@@ -41,8 +41,8 @@ class TeamBench {
   /// How the ranks make their calls.
   enum class Way { one_thread, thread_each, default_stream };
 
-  /// One call: what the ranks' memory holds is copied there, the call made, and all of it copied
-  /// back, by each rank in its stream, which alone orders the three.
+  /// One call: each rank copies its memory to the device, makes the call and copies the result
+  /// back, all in its stream, which alone orders the three.
   Status run(const device::LoadedProgram* program, test::TeamMemory& memory, Way way) {
     const auto ranks = static_cast<std::uint32_t>(streams_.size());
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
@@ -69,7 +69,7 @@ class TeamBench {
     return {};
   }
 
-  /// A call whose end nobody waits for; the ranks' memory stays on the device.
+  /// Begins a call without waiting for its end; the ranks' memory stays on the device.
   Status begin(const device::LoadedProgram* program, test::TeamMemory& memory) {
     for (std::uint32_t rank = 0; rank < streams_.size(); ++rank) {
       CCOLL_TRY(make_room(rank, memory.all(rank).size()));

@@ -13,10 +13,10 @@
 namespace ccoll::gpu_check {
 namespace {
 
-/// Enough for the slots of every lane there.
+/// Enough for the slots of every lane.
 constexpr std::uint64_t kWorkspaceBytes = 512 << 20;
 
-/// Whether ranks give the operation blocks of the larger buffer, not all of it.
+/// Whether ranks give the operation blocks of the larger buffer instead of all of it.
 bool is_of_blocks(Kind kind) {
   return kind == Kind::reduce_scatter || kind == Kind::all_gather || kind == Kind::all_to_all;
 }
@@ -94,7 +94,7 @@ std::string TimedTeam::wrong(const Program& program, cudaStream_t stream) {
   return "";
 }
 
-/// The first and the last of them.
+/// Describes the first and the last of them.
 std::string TimedTeam::wrong_results(const Program& program, std::uint32_t rank) const {
   float value = 0;
   std::memset(&value, kFill, sizeof value);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A team whose calls are timed: of float32 that add up without rounding, since every byte of every
-/// input is the same.
+/// A team whose calls are timed. Sums of float32 are exact, because all bytes of all inputs are the
+/// same.
 
 #include <memory>
 #include <string>
@@ -13,18 +13,18 @@
 
 namespace ccoll::gpu_check {
 
-/// Of every input.
+/// The value of each input byte.
 inline constexpr int kFill = 1;
 
 using Buffers = std::vector<device::DeviceMemory>;
 
-/// As many as `count`, of `bytes` each.
+/// Makes `count` buffers of `bytes` each.
 Result<Buffers> make_buffers(std::size_t count, std::uint64_t bytes);
 
 class TimedTeam {
  public:
-  /// Of `buffers` the first half are ranks' inputs, the others their outputs; rank 0 is on the
-  /// stream that is given to call().
+  /// The first half of `buffers` are the ranks' inputs, the rest their outputs. Rank 0 is on the
+  /// stream given to call().
   TimedTeam(std::uint32_t ranks, const Buffers& buffers, std::uint64_t buffer_bytes,
             device::CopyUse copies = device::CopyUse::never);
 
@@ -33,19 +33,19 @@ class TimedTeam {
     std::uint64_t bytes;  ///< of the larger buffer of a rank
     const device::LoadedProgram* loaded;
     std::uint32_t blocks;
-    std::uint32_t threads;     ///< of each
-    std::size_t shared_bytes;  ///< of each
+    std::uint32_t threads;     ///< per block
+    std::size_t shared_bytes;  ///< per block
   };
-  /// Fails where the GPU does not run so many blocks at once, or slots take too much.
+  /// Fails if the GPU cannot run that many blocks at once, or slots take too much memory.
   Result<Program> load(Kind kind, const Choice& choice, std::uint64_t bytes);
   Status call(const Program& program, cudaStream_t stream);
-  /// What a call leaves that it should not, if anything; poison comes before it.
+  /// Describes wrong results of a call, if any; the outputs are poisoned first.
   std::string wrong(const Program& program, cudaStream_t stream);
 
   std::uint32_t ranks() const { return ranks_; }
   std::byte* input(std::uint32_t rank) const { return buffers_[rank].get(); }
   std::byte* output(std::uint32_t rank) const { return buffers_[buffers_.size() / 2 + rank].get(); }
-  /// Of rank 0 on `stream`, and of the others.
+  /// Rank 0's is `stream`; the others have their own.
   std::vector<cudaStream_t> streams(cudaStream_t stream) const;
 
  private:

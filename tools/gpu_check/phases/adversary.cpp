@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls of teams, communicators and processes, while other threads do with the GPU what may make it
-// wait: nothing is wrong, and nothing hangs.
+// Calls of teams, communicators and processes, while other threads use the GPU in ways that may
+// make it wait: no result is wrong, and nothing hangs.
 #include <filesystem>
 #include <functional>
 #include <random>
@@ -31,7 +31,7 @@ void disturb_team(const PhaseContext& context, Findings& findings) {
   for (const std::string& each : disturbance.end()) findings.wrong("beside a team: " + each);
 }
 
-/// What a rank found, by round.
+/// A rank's errors, by round.
 std::vector<std::string> run_rank(const std::shared_ptr<Store>& store, int rank, int size) {
   const int rounds = testing::by_effort(10, 200, 1000);
   std::vector<std::string> wrong;
@@ -49,7 +49,7 @@ std::vector<std::string> run_rank(const std::shared_ptr<Store>& store, int rank,
       if (const auto broken = communicator.error(); !broken.empty())
         throw std::runtime_error("broken: " + broken);
     }
-    // To free memory waits for all streams of the process: not before all are through.
+    // Freeing memory waits for all streams of the process, so all must be done first.
     communicator.barrier();
   } catch (const std::exception& error) {
     wrong.push_back(fmt::format("rank {} of {}: {}", rank, size, error.what()));
@@ -92,7 +92,7 @@ int run_adversary(const PhaseContext& context) {
                       [&] { disturb_communicator(size, findings); });
   }
   beside_other_work("processes", [&] {
-    watchdog.rest();  // they look after themselves
+    watchdog.rest();  // they have their own watchdogs
     run_disturbed_processes(context, findings);
   });
   return findings.close("calls, ranks and processes");

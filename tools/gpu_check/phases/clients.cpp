@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs made for NCCL, over the libnccl.so.2 that lies beside this program: the conformance
-// program, PyTorch and CuPy. Each is a process with a limit of its own.
+// Programs made for NCCL, over the libnccl.so.2 beside this program: the conformance program,
+// PyTorch and CuPy. Each is a process with its own limit.
 #include <sys/wait.h>
 
 #include <chrono>
@@ -24,7 +24,7 @@ fs::path beside(const std::string& name) { return fs::path(own_path()).parent_pa
 const std::string kLibrary = "nccl/libnccl.so.2";
 const std::string kConformance = "nccl-conformance";
 
-/// Whether all of them lie beside this program; says what does not.
+/// Whether all files lie beside this program; reports missing ones.
 bool has(std::span<const std::string> names) {
   for (const std::string& name : names) {
     if (fs::exists(beside(name))) continue;
@@ -34,7 +34,7 @@ bool has(std::span<const std::string> names) {
   return true;
 }
 
-/// How much of the phase's time is left, and no more than `most`.
+/// The rest of the phase's time, but at most `most`.
 seconds left(seconds most) {
   const auto until = Until::here().phase;
   if (until == Until::Clock::time_point::max()) return most;
@@ -42,7 +42,7 @@ seconds left(seconds most) {
   return std::clamp(left, seconds(1), most);
 }
 
-/// `library`: the folder of the libnccl.so.2 that it is to load.
+/// `library`: the folder of the libnccl.so.2 to load.
 std::vector<std::string> conformance(const fs::path& library, const std::string& layout,
                                      const std::string& mode, std::uint64_t seed) {
   return {"/usr/bin/env",
@@ -57,7 +57,7 @@ std::vector<std::string> conformance(const fs::path& library, const std::string&
           std::to_string(seed)};
 }
 
-/// Where NVIDIA's own library is installed: by itself, or by PyTorch's packages.
+/// The folder of NVIDIA's own library, from its package or PyTorch's.
 std::optional<fs::path> folder_of_nvidias() {
   std::vector<fs::path> folders = {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
                                    "/usr/lib64", "/usr/local/cuda/lib64", "/usr/local/cuda/lib"};
@@ -74,8 +74,8 @@ std::optional<fs::path> folder_of_nvidias() {
   return std::nullopt;
 }
 
-/// The same program over NVIDIA's library, which allows one rank on a GPU: told, not judged, since
-/// it may be older than the program.
+/// The same program over NVIDIA's library, which allows one rank on a GPU. The result is reported
+/// but not judged, since the library may be older than the program.
 void try_nvidias(const PhaseContext& context) {
   const auto folder = folder_of_nvidias();
   if (!folder) {
@@ -94,7 +94,7 @@ void try_nvidias(const PhaseContext& context) {
                        {"said", said}});
 }
 
-/// A program in Python, which ends by itself after its limit, with 78 if it lacks something.
+/// Runs a Python program, which ends itself after its limit, with 78 if it lacks something.
 int run_script(const PhaseContext& context, const std::string& script, const std::string& what) {
   const std::string needed[] = {kLibrary, script};
   if (!has(needed)) return kIncomplete;
@@ -108,7 +108,7 @@ int run_script(const PhaseContext& context, const std::string& script, const std
       status_within(start_program({python, "-B", beside(script), beside(kLibrary), "--limit",
                                    std::to_string(std::max<std::int64_t>(1, limit.count() - 5))}),
                     limit + seconds(5));
-  // It has said what is lacking.
+  // It has printed what is missing.
   if (status == kIncomplete) return kIncomplete;
   Findings findings(context);
   {
@@ -127,7 +127,7 @@ int run_nccl(const PhaseContext& context) {
   const std::string needed[] = {kLibrary, kConformance};
   if (!has(needed)) return kIncomplete;
   struct Layout {
-    const char* ranks;  ///< processes × ranks of each
+    const char* ranks;  ///< processes × ranks per process
     const char* mode;
   };
   constexpr Layout kLayouts[] = {{"1x1", "threads"}, {"2x1", "threads"}, {"1x2", "grouped"},
@@ -147,7 +147,7 @@ int run_nccl(const PhaseContext& context) {
                                            layout.mode, context.seed))},
                 findings, left(seconds(40)));
   }
-  // In tests the program has our library in it.
+  // In tests the program is linked with our library.
   if (!is_late() && !testing::reduced()) try_nvidias(context);
   return findings.close("layouts");
 }

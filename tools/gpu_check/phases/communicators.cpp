@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators whose ranks are all on one GPU, as threads of this process and as processes, each
-// way in which their calls go there: what their calls in streams leave is what the same calls leave
-// on the host, by communicators without a GPU.
+// Communicators whose ranks are all on one GPU, as threads of this process and as processes, in
+// each way that their calls can take. Calls in streams must leave the same results as communicators
+// without a GPU.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -35,7 +35,7 @@ using device::cuda_status;
 
 constexpr int kProcesses = 8;
 constexpr std::size_t kGuardBytes = 64;
-/// In one buffer, and so a limit of sums over ranks.
+/// In one buffer, which also limits sums over ranks.
 constexpr std::size_t kMostBytes = 1 << 20;
 constexpr std::size_t kArena = 4 << 20;
 constexpr std::size_t kMostTimed = 16 << 20;
@@ -113,7 +113,7 @@ Draw random_draw(std::mt19937_64& same, int size) {
       draw.kind == Kind::all_reduce || draw.kind == Kind::reduce || draw.kind == Kind::broadcast;
   draw.in_place = has_in_place && same() % 3 == 0;
   const std::size_t most = kMostBytes / 8 / static_cast<std::size_t>(size);
-  // As often small as large.
+  // Small and large sizes are equally frequent.
   const auto any = static_cast<std::size_t>(
       std::exp(std::log(most) * static_cast<double>(same() % 1000) / 1000));
   draw.count = same() % 2 == 0 ? kCounts[same() % std::size(kCounts)] : any;
@@ -135,8 +135,8 @@ void fill(std::byte* to, std::size_t bytes, DataType type, std::mt19937_64& rand
   for (std::size_t i = 0; i < bytes; i++) to[i] = static_cast<std::byte>(random());
 }
 
-/// Says what a rank stands in, should it stand: its calls' own time limits have passed by then, so
-/// that its stream never goes on, and nobody but the phase's limit ends it.
+/// Reports what a rank is doing when it hangs. By then its calls' own time limits have passed, so
+/// its stream never continues, and only the phase's limit ends it.
 class Watch {
  public:
   explicit Watch(std::function<void(const std::string&)> say)
@@ -166,19 +166,19 @@ class Watch {
   std::string what_ = "start-up";           // guarded by mu_
   Clock::time_point since_ = Clock::now();  // guarded by mu_
   std::condition_variable_any bell_;
-  std::jthread thread_;  // the last: it uses all of it
+  std::jthread thread_;  // last, because it uses all of the above
 };
 
-/// What one rank found, told when all have ended.
+/// One rank's results, reported when all have ended.
 struct RankReport {
   std::uint64_t tried = 0;
   std::vector<std::string> wrong;
-  std::vector<std::string> left_out;  ///< for want of time
-  std::string failed;                 ///< what ended it before it was through
+  std::vector<std::string> left_out;  ///< for lack of time
+  std::string failed;                 ///< the error that ended it early
   std::vector<nlohmann::json> figures;
 };
 
-/// What a rank does: all of it the same on all ranks, but for where its buffers are.
+/// A rank's work, the same on all ranks except for the places of its buffers.
 class TriedRank {
  public:
   TriedRank(const std::shared_ptr<Store>& store, int rank, int size, std::string way,
@@ -201,8 +201,8 @@ class TriedRank {
         host_out_(kArena) {}
 
   void run() {
-    // Before any communicator is made, so by all ranks before any call: the streams that wait lie
-    // in queues of their own, and making memory waits for nobody.
+    // Create the host's communicator and memory first: then all ranks have them before any call.
+    // Waiting streams have queues of their own, so allocating waits for nobody.
     value_or_throw(make_memory());
     auto host = make("host", kHost, std::size_t{64} << 20);
     auto communicator = make("calls", 0, std::size_t{64} << 20);
@@ -214,7 +214,7 @@ class TriedRank {
     messages(communicator, host);
     crowd(crowded, host);
     if (size_ == 2) figures(communicator);
-    // To free memory waits for all streams of the process: not before all are through.
+    // Freeing memory waits for all streams of the process, so all must be done first.
     watch_.at("the end");
     communicator.barrier();
   }
@@ -256,7 +256,7 @@ class TriedRank {
     if (const auto error = communicator.error(); !error.empty())
       throw std::runtime_error("broken: " + error);
   }
-  /// Whether rank 0 has time for more, which all are told; else what is left out.
+  /// Whether rank 0 has time for more, which all ranks learn; if not, notes what is left out.
   bool goes_on(Communicator& host, const std::string& left_out) {
     std::uint8_t late = is_late() ? 1 : 0;
     host.broadcast(Block(&late, 1, DataType::uint8), 0);
@@ -296,8 +296,8 @@ class TriedRank {
   device::OwnStream stream_, other_stream_;
 };
 
-/// A graph that is captured before the communicator has made any call, and runs a thousand times,
-/// with plain calls in between.
+/// A graph captured before the communicator's first call; it runs a thousand times, with plain
+/// calls in between.
 void TriedRank::graphs(Communicator& communicator, Communicator& host) {
   constexpr std::size_t kCount = 1000, kShare = 100;
   constexpr int kLaunches = 5;
@@ -353,7 +353,7 @@ void TriedRank::trials(Communicator& communicator, Communicator& host) {
   }
 }
 
-/// One call on the host, then in the stream on buffers that lie here and there.
+/// Makes one call on the host, then in the stream on buffers in either memory.
 void TriedRank::trial(Communicator& communicator, Communicator& host, const Draw& draw) {
   watch_.at(draw.text());
   const std::size_t input_bytes = draw.bytes(true, size_);
@@ -367,7 +367,7 @@ void TriedRank::trial(Communicator& communicator, Communicator& host, const Draw
   draw.begin(host, draw.in_place ? result : input.data(), result, {}).wait();
 
   const bool input_there = own_() % 4 != 0, output_there = own_() % 4 != 0;
-  // Past its offset and the guards there is room for the largest.
+  // Behind the offset and the guards there is room for the largest.
   std::byte* const from = (input_there ? device_in_.get() : host_in_.data()) + own_() % 256;
   std::byte* const to = (output_there ? device_out_.get() : host_out_.data()) + own_() % 256;
   const auto put = [&](bool there, std::byte* place, const Bytes& bytes) {
@@ -394,11 +394,11 @@ void TriedRank::trial(Communicator& communicator, Communicator& host, const Draw
   judge(kept, input, draw.text() + ": its input was written");
 }
 
-/// By one of the ways there are; over when it returns.
+/// Makes the call in a random way and waits for it.
 void TriedRank::make_call(Communicator& communicator, const Draw& draw, const void* input,
                           void* output) {
   const auto begin = [&] { return draw.begin(communicator, input, output, in(stream_)); };
-  // All ranks run their graphs as often, so that is drawn alike; how they wait is not.
+  // All ranks replay graphs equally often, so that is drawn alike; how they wait may differ.
   if (same_() % 3 == 0) {
     const cudaStream_t streams[] = {stream_.get()};
     const Graph graph(streams, begin);
@@ -412,7 +412,7 @@ void TriedRank::make_call(Communicator& communicator, const Draw& draw, const vo
   wait(stream_);
 }
 
-/// To the next rank and from the one before, of lengths that are copied as a whole, and in pieces.
+/// To the next rank and from the one before, with lengths for whole copies and for pieces.
 void TriedRank::messages(Communicator& communicator, Communicator& host) {
   const int to = (rank_ + 1) % size_, from = (rank_ + size_ - 1) % size_;
   const auto content = [](int i, int sender, std::size_t bytes) {
@@ -458,7 +458,7 @@ void TriedRank::messages(Communicator& communicator, Communicator& host) {
   }
 }
 
-/// More calls in two streams than there is memory for, one of them larger than all of it.
+/// More calls in two streams than there is memory for, one larger than all of it.
 void TriedRank::crowd(Communicator& communicator, Communicator& host) {
   const int calls = testing::by_effort(30, 120, 120);
   const device::OwnStream* const streams[] = {&stream_, &other_stream_};
@@ -520,7 +520,7 @@ void TriedRank::figures(Communicator& communicator) {
   });
 }
 
-/// Beside the copies alone, which both ranks make at once, too.
+/// Compares with the copies alone, which both ranks make at once, too.
 void TriedRank::figure(Communicator& communicator, const char* call, std::size_t bytes,
                        const std::function<void()>& make) {
   watch_.at(fmt::format("timed calls of {}, {} bytes", call, bytes));
@@ -542,7 +542,7 @@ void TriedRank::figure(Communicator& communicator, const char* call, std::size_t
                              {"copies_s", copies}});
 }
 
-/// All of it; what goes wrong is in the report.
+/// Runs everything; errors are in the report.
 RankReport run_rank(const PhaseContext& context, const std::shared_ptr<Store>& store, int rank,
                     int size, const std::string& way) {
   RankReport report;
@@ -604,8 +604,8 @@ void run_threads(const PhaseContext& context, int size, const std::string& way,
 
 std::filesystem::path store_of(const std::string& out) { return out + "/communicators.store"; }
 
-/// The groups of processes that this one is of, each after the one before, whose ranks also begin
-/// it together.
+/// Runs the groups that this process belongs to, one after another. Their ranks begin each
+/// together.
 void run_groups(const PhaseContext& context, int rank, Findings& findings) {
   const auto store = make_file_store(store_of(context.out).string());
   int left = 6;
@@ -641,7 +641,7 @@ int run_communicator(const std::string& handle) {
 
 int run_communicators(const PhaseContext& context) {
   Findings findings(context);
-  // One that hangs is ended before the phase is, so that the others are tried, too.
+  // A hanging group is ended before the phase is, so that the others are tried, too.
   const std::chrono::seconds patience(testing::by_effort(100, 25, 100));
   int left = 10;
   for (const int size : {2, 1, 4, 8, 3}) {

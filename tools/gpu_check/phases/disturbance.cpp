@@ -28,7 +28,7 @@ Words read(const device::DeviceMemory& memory, std::size_t count, cudaStream_t s
   return words;
 }
 
-/// Memory of any size comes, is written, and goes.
+/// Allocates memory of any size, writes it, and frees it.
 struct TakesMemory {
   std::mt19937 random{1};
 
@@ -40,7 +40,7 @@ struct TakesMemory {
   }
 };
 
-/// Kernels that were never launched before, as long as there are any.
+/// Launches kernels for the first time, as long as there are new ones.
 struct LaunchesFirst {
   device::OwnStream stream = value_or_throw(device::make_stream());
   device::DeviceMemory memory = value_or_throw(device::allocate_on_device(4 * kWords));
@@ -74,7 +74,7 @@ struct CopiesOnLegacyStream {
   }
 };
 
-/// A word goes through all of them, each of which waits for the one before.
+/// Passes a word through all streams, each of which waits for the one before.
 struct UsesStreams {
   std::vector<device::OwnStream> streams = make();
   device::DeviceMemory memory = value_or_throw(device::allocate_on_device(4 * (kStreams + 1)));
@@ -106,7 +106,7 @@ struct UsesStreams {
 template <typename Once>
 void Disturbance::start(Kind kind, Once once) {
   threads_.emplace_back([this, kind, once = std::move(once)](const std::stop_token& stop) mutable {
-    // Others may be capturing.
+    // Other threads may be capturing.
     const device::BesideCaptures beside;
     try {
       while (!stop.stop_requested() && once()) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What else a process may do with its GPU while ccoll has calls there: it may make them wait, but
-/// neither wrong nor hang, and is itself right.
+/// Other GPU work of a process beside ccoll's calls: it may delay them, but must neither corrupt
+/// nor hang them, and must itself succeed.
 
 #include <array>
 #include <atomic>
@@ -15,15 +15,15 @@
 
 namespace ccoll::gpu_check {
 
-/// From its making to its end: threads that take and give back memory, launch kernels for the
-/// first time, copy on the legacy default stream, and use 40 streams.
+/// While it lives, threads allocate and free memory, launch kernels for the first time, copy on the
+/// legacy default stream, and use 40 streams.
 class Disturbance {
  public:
   Disturbance();
   Disturbance(const Disturbance&) = delete;
   Disturbance& operator=(const Disturbance&) = delete;
 
-  /// Ends it. What went wrong with it; also where one of the threads has done nothing.
+  /// Stops it. Returns its errors, including threads that have done nothing.
   std::vector<std::string> end();
 
  private:

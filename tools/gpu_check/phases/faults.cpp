@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rank is killed, stopped, absent, or aborts, while calls are under way; and a kernel that spins
-// is told to end. What the others are then owed is checked by themselves.
+// A rank is killed, stopped, absent, or aborts while calls are under way, and a spinning kernel is
+// told to end. The other ranks check what they are owed.
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kSize = 3;
-/// Of a rank; who waits for it has a little more, so that it says itself what it stands in.
+/// For a rank; its parent waits a little longer, so that the rank itself reports where it hangs.
 const std::chrono::seconds kFaultPatience{testing::by_effort(60, 20, 60)};
 constexpr Fault kFaults[] = {Fault::killed, Fault::stopped, Fault::absent, Fault::aborted};
 
@@ -73,7 +73,7 @@ void run_threads(const PhaseContext& context, const FaultCase& what, Watchdog& w
     tell(context, what, rank, "threads", survivals[static_cast<std::size_t>(rank)], findings);
 }
 
-/// A kernel waits for what never comes, until another thread ends it; then the GPU goes on.
+/// A kernel waits for ever until another thread ends it; then the GPU must still work.
 void abort_spinning(Findings& findings, std::mt19937_64& random) {
   const EndlessCall endless = endless_call();
   findings.tried();
@@ -95,14 +95,14 @@ void abort_spinning(Findings& findings, std::mt19937_64& random) {
   if (ended || ended.error().kind != ErrorKind::aborted ||
       said.find("told by another thread") == said.npos) {
     findings.wrong("a kernel that spins and is aborted by another thread: " + said);
-    // What runs on cannot be given back.
+    // Resources of a kernel that still runs cannot be freed.
     std::_Exit(findings.close("things after faults"));
   }
   check(cudaDeviceSynchronize(), "a kernel that was told to end");
 }
 
-/// A graph that is launched while another call of its team cannot end, of the same operation or by
-/// copies: both end, and are told.
+/// A graph is launched while another call of its team cannot end, with the same operation or with
+/// copies: both end with an error.
 void run_beside(bool by_copies, Findings& findings, std::mt19937_64& random) {
   const EndlessCall endless = endless_call();
   const auto ranks = static_cast<std::uint32_t>(endless.made.problem.size);
@@ -132,7 +132,7 @@ void run_beside(bool by_copies, Findings& findings, std::mt19937_64& random) {
       value_or_throw(bench.team().leave(rank, TeamBench::soon()));
   });
   value_or_throw(bench.begin(stuck, memory));
-  // Until it has surely begun; who asks lets what plays a GPU go on.
+  // Wait until it has begun; queries also let a simulated GPU make progress.
   const auto behind = value_or_throw(device::make_event());
   check(cudaEventRecord(behind.get(), bench.stream(0)), "an event behind a call");
   const auto begin = Clock::now();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known within seconds: whether the GPU works at all, and whether two ranks' all_reduce
-// does, by a kernel and by the host. Each step stands alone: one that fails hides no other.
+// A quick check: whether the GPU works at all, and whether an all_reduce of two ranks does, by a
+// kernel and by the host. The steps are independent, so a failure hides no other.
 #include <array>
 #include <fstream>
 #include <functional>
@@ -22,7 +22,7 @@ using Words = std::vector<std::uint32_t>;
 
 constexpr std::uint32_t kFirstWords = 1 << 16;
 
-/// The driver's own number, which CUDA does not tell: "580.159.04".
+/// The driver's own version, which CUDA does not report: "580.159.04".
 std::string driver_version() {
   std::ifstream file("/proc/driver/nvidia/version");
   for (std::string word; file >> word;) {
@@ -36,7 +36,7 @@ std::string cuda_version(int number) {
   return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
 }
 
-/// Which one it is and what it says of itself.
+/// Identifies the GPU with its properties.
 Status describe(const PhaseContext& context) {
   int driver = 0;
   int runtime = 0;
@@ -88,7 +88,7 @@ Words numbers(std::uint32_t from) {
   return words;
 }
 
-/// To the GPU, there from one place to another, and back; and memory that CUDA itself fills.
+/// Copies to the GPU, within it and back, and lets CUDA fill memory.
 Status copy_and_fill() {
   constexpr std::size_t kBytes = 4 * kFirstWords;
   device::DeviceMemory memory;
@@ -111,7 +111,7 @@ Status copy_and_fill() {
   return same(filled, Words(kFirstWords, 0x5a5a5a5a));
 }
 
-/// A kernel of ccoll, which is in this program as machine code or as PTX.
+/// Runs a kernel of ccoll, which this program contains as machine code or PTX.
 Status add_up() {
   device::DeviceMemory memory;
   device::OwnStream stream;
@@ -172,7 +172,7 @@ Status reduce_with_other(const std::shared_ptr<Store>& store, int rank, const st
         "cudaMemcpy from the GPU"));
     CCOLL_TRY(same(found, expected));
   }
-  // To free memory waits for all streams of the process: not before both are through.
+  // Freeing memory waits for all streams of the process, so both must be done first.
   at("the last barrier");
   communicator.barrier();
   return {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What phases do with CUDA's streams and graphs. What CUDA refuses is thrown.
+/// Helpers for CUDA's streams and graphs. CUDA's errors are thrown.
 
 #include <functional>
 #include <memory>
@@ -16,7 +16,7 @@ inline void check(cudaError_t error, std::string_view what) {
   value_or_throw(device::cuda_status(error, what));
 }
 
-/// What is put into `later` from here on comes after what `earlier` has.
+/// Work put into `later` from here on comes after the present work of `earlier`.
 inline void order(cudaStream_t earlier, cudaStream_t later) {
   if (earlier == later) return;
   const auto event = value_or_throw(device::make_event());
@@ -26,7 +26,7 @@ inline void order(cudaStream_t earlier, cudaStream_t later) {
 
 class Graph {
  public:
-  /// What `body` puts into `streams`, of which the first begins and ends it.
+  /// Captures the work of `body` in `streams`; the first begins and ends the capture.
   Graph(std::span<const cudaStream_t> streams, const std::function<void()>& body) {
     const cudaStream_t lead = streams[0];
     check(cudaStreamBeginCapture(lead, cudaStreamCaptureModeThreadLocal), "beginning a graph");
@@ -42,7 +42,7 @@ class Graph {
     made_.reset(made);
   }
 
-  /// In the first of `streams`, after what all of them have and before what comes later there.
+  /// Launches in the first of `streams`, after all their present work and before their later work.
   void launch(std::span<const cudaStream_t> streams) const {
     for (const cudaStream_t other : streams) order(other, streams[0]);
     check(cudaGraphLaunch(made_.get(), streams[0]), "launching a graph");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Graphs, each kind in a process of its own whose very first call is captured: of communicators
-// with a thread for each rank, one thread for all, and a process for each; and of teams alone.
+// with a thread per rank, one thread for all, and a process each; and of teams alone.
 #include <filesystem>
 #include <functional>
 #include <iterator>
@@ -22,7 +22,7 @@ namespace {
 
 const int kGraphRounds = testing::by_effort(40, 1000, 1000);
 
-/// Some ranks of a communicator, with what their calls need.
+/// Some ranks of a communicator, with the resources of their calls.
 class CommunicatorPart final : public Part {
  public:
   explicit CommunicatorPart(int size, std::size_t ranks_here) : size_(size) {
@@ -31,7 +31,7 @@ class CommunicatorPart final : public Part {
       calls_.emplace_back(1000, size, kGraphRounds);
     }
   }
-  /// Waits for the ranks that others drive; all of them have made their streams and memory by then.
+  /// Waits for the ranks of other threads; all have made their streams and memory by then.
   void join(const std::shared_ptr<Store>& store, int rank, const std::string& name) {
     communicators_.push_back(
         Communicator::create(make_prefix_store(store, name), rank, size_, options(name)));
@@ -39,7 +39,7 @@ class CommunicatorPart final : public Part {
   void join_all(const std::string& name) {
     communicators_ = Communicator::create_all(size_, options(name));
   }
-  /// Until all are through: to free memory waits for all streams of the process.
+  /// Waits until all are done, since freeing memory waits for all streams of the process.
   void end() {
     if (communicators_.size() == 1) communicators_[0].barrier();
   }
@@ -84,14 +84,14 @@ class CommunicatorPart final : public Part {
   std::vector<Communicator> communicators_;
 };
 
-/// What a driver of ranks found; not to be told by several threads at once.
+/// The findings of one driver of ranks; threads must not report it at once.
 struct Found {
   int rounds = 0;
   std::uint64_t looks = 0;
   std::vector<std::string> wrong;
 };
 
-/// `goes_on`: whether there is time, told to all who drive ranks alike.
+/// `goes_on`: whether there is time, the same answer for all drivers of ranks.
 Found replay(Part& first, Part& second, std::uint64_t seed, Watchdog& watchdog,
              const std::function<bool()>& goes_on) {
   Found found;
@@ -106,13 +106,13 @@ Found replay(Part& first, Part& second, std::uint64_t seed, Watchdog& watchdog,
   return found;
 }
 
-/// One rank of two communicators, in the second of which ranks are numbered from the end.
+/// One rank of two communicators; the second numbers its ranks in reverse.
 Found replay_rank(const std::shared_ptr<Store>& store, int rank, int size, std::uint64_t seed,
                   Watchdog& watchdog) {
   CommunicatorPart first(size, 1), second(size, 1);
   first.join(store, rank, "first");
   second.join(store, size - 1 - rank, "second");
-  // Of the host alone: the others' graphs may be under way.
+  // Uses only the host, because the others' graphs may be running.
   CommunicatorOptions of_host;
   of_host.name = "host";
   auto host = Communicator::create(make_prefix_store(store, "host"), rank, size, of_host);
@@ -166,7 +166,7 @@ Found replay_teams(std::uint64_t seed, Watchdog& watchdog) {
 
 std::string store_of(const PhaseContext& context) { return context.out + "/graphs.store"; }
 
-/// By its kind: how many ranks, how they are driven, and which of them this is.
+/// Runs one kind: the number of ranks, how they are driven, and this process's part.
 Found replay_kind(const PhaseContext& context, const std::string& kind, int size, int rank,
                   Watchdog& watchdog) {
   if (kind == "threads") return replay_threads(size, context.seed, watchdog);
@@ -213,7 +213,7 @@ int run_graphs(const PhaseContext& context) {
   const auto start = [&](const std::string& kind, int size, int rank = 0) {
     return start_peer("graph", PeerArguments::text(kind, size, rank, context));
   };
-  // One that hangs is ended before the phase is, so that the others are tried, too.
+  // A hanging kind is ended before the phase is, so that the others are tried, too.
   const std::chrono::seconds patience(testing::by_effort(100, 25, 60));
   constexpr std::pair<const char*, int> kKinds[] = {{"teams", 4},     {"threads", 2},
                                                     {"threads", 4},   {"one-thread", 4},

@@ -19,7 +19,7 @@ namespace {
 using testing::Alignment;
 using testing::Trial;
 
-/// A trial's buffers on the device, guards included, each as far into a word as on the host.
+/// A trial's buffers on the device, guards included, each with the host's alignment in a word.
 class Bench {
  public:
   Bench()
@@ -68,8 +68,7 @@ class Bench {
   std::vector<std::byte> staging_;
 };
 
-/// Head, middle and tail; so many elements that a block of few threads goes round several times;
-/// none at all.
+/// Head, middle and tail; enough elements that a block of few threads loops several times; or none.
 std::size_t random_count(std::mt19937_64& random, std::size_t elem_bytes) {
   switch (random() % 4) {
     case 0:
@@ -113,10 +112,10 @@ void try_types(Bench& bench, Findings& findings, std::mt19937_64& random) {
   (try_type<Types>(bench, findings, random), ...);
 }
 
-/// What tiny slices travel by, read while it is written, for a while.
+/// Tests the words of tiny slices by reading them for a while as they are written.
 class WordTrial {
  public:
-  /// Words are as every launch leaves those that it has written.
+  /// Words start as a launch leaves those that it has written.
   WordTrial() : host_(kMostWords, test::hammered_word(rounds_ - 1)) {
     host_.resize(kMostWords + 2);
   }
@@ -134,7 +133,7 @@ class WordTrial {
     });
   }
 
-  /// In memory of the host that the device sees.
+  /// In host memory that is mapped for the device.
   Status run_on_host(std::mt19937_64& random) {
     const std::size_t bytes = host_.size() * sizeof(std::uint64_t);
     device::MappedMemory here;
@@ -151,7 +150,7 @@ class WordTrial {
  private:
   static constexpr std::uint32_t kMostWords = 4096;
 
-  /// `fetch`: gets the words, and what was found.
+  /// `fetch`: copies the words and the findings to the host.
   Status hammer(std::byte* memory, std::mt19937_64& random, const std::function<Status()>& fetch) {
     device::OwnStream stream;
     CCOLL_TRY(device::put(device::make_stream(), stream));
@@ -159,7 +158,8 @@ class WordTrial {
     test::WordHammer with{words, 0, rounds_, words + kMostWords, words + kMostWords + 1};
     void* each[] = {&with};
     const auto end = deadline_after(std::chrono::milliseconds(testing::by_effort(200, 500, 2000)));
-    // Where others have the cores of a host that plays the GPU, it may take longer until they meet.
+    // If other programs have the cores of a host that plays the GPU, readers may take longer to
+    // meet the writer.
     while (std::chrono::steady_clock::now() < end ||
            (!have_met() && std::chrono::steady_clock::now() < end + std::chrono::minutes(1))) {
       with.count = static_cast<std::uint32_t>(1 + random() % kMostWords);
@@ -184,7 +184,7 @@ class WordTrial {
   }
 
   const std::uint64_t rounds_ = testing::by_effort(100U, 1000U, 1000U);
-  std::vector<std::uint64_t> host_;  ///< behind the words what was found
+  std::vector<std::uint64_t> host_;  ///< the findings follow the words
 };
 
 }  // namespace

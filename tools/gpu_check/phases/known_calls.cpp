@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kOutputs = 5;
 constexpr std::size_t kGuard = 16;
-/// By which a round's inputs are shifted against the last one's.
+/// Each round's inputs are shifted by this much against the last one's.
 constexpr std::size_t kShift = 7;
 constexpr int kPoison = 0xee;
 

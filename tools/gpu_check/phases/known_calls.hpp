@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A rank's calls of a communicator with results that anyone can work out: of whole numbers that
-/// depend on the rank, the place and the round, so that what an earlier round left is never right.
+/// A rank's calls of a communicator with known results: whole numbers that depend on the rank, the
+/// place and the round, so that results of an earlier round are wrong.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,19 +14,18 @@
 
 namespace ccoll::gpu_check {
 
-/// Memory on the current device, taken once: to give it back waits for all streams of the process.
+/// Memory on the current device, allocated once: freeing it waits for all streams of the process.
 class KnownCalls {
  public:
-  /// Blocks of `count` elements, of up to `most_ranks` ranks; rounds from 0 below `rounds`.
+  /// Blocks of `count` elements for up to `most_ranks` ranks; rounds are below `rounds`.
   KnownCalls(std::size_t count, int most_ranks, int rounds);
 
-  /// The round's inputs, and poison where its results come, in the order of `stream`; `rank` and
+  /// Puts the round's inputs, and poison in its outputs, in the order of `stream`; `rank` and
   /// `size` are the communicator's.
   void put(int round, int rank, int size, cudaStream_t stream);
-  /// An all_reduce, all_gather, reduce_scatter, all_to_all and a broadcast in `stream`.
+  /// Makes an all_reduce, all_gather, reduce_scatter, all_to_all and a broadcast in `stream`.
   void call(Communicator& communicator, cudaStream_t stream) const;
-  /// Waits for `stream`. The first thing there that is not as the round's calls leave it; empty
-  /// where all is.
+  /// Waits for `stream`. Describes the first wrong result of the round; empty if all are right.
   std::string wrong(cudaStream_t stream) const;
 
  private:
@@ -39,7 +38,7 @@ class KnownCalls {
   Words expected() const;
 
   const std::size_t count_;
-  const std::size_t block_;  ///< of each output, with a guard behind it
+  const std::size_t block_;  ///< per output, with a guard behind it
   const int rounds_;
   int rank_ = -1;
   int size_ = 0;

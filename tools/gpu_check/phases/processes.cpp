@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pool of processes on one GPU: first two of them measure how long it takes from one to the
-// other, then groups of two, three and all run calls by stream steps; and where there are so many
-// GPUs, with one for each, by the team kernel.
+// One pool of processes on one GPU. Two of them measure a hand-over between processes, then groups
+// of two, three and all make calls by stream steps. If there are enough GPUs, they also use one
+// each, with the team kernel.
 #include <fcntl.h>
 #include <sys/socket.h>
 
@@ -34,20 +34,20 @@ using test::TeamCase;
 using test::TeamMemory;
 
 constexpr Rank kProcesses = 8;
-/// In groups of two and of all of these.
+/// Runs in groups of two and of this many.
 constexpr Rank kDisturbed = 3;
-/// Those that are not in a group wait for it to end.
+/// How long ranks outside of a group wait for it to end.
 constexpr std::chrono::seconds kProcessPatience{90};
-/// Of a rank's call; and of all that it does between two things of which it tells.
+/// For a rank's call, and for everything between two of its reports.
 const std::chrono::seconds kCallPatience{testing::by_effort(90, 15, 90)};
 const std::chrono::seconds kStandsFor{testing::by_effort(120, 25, 120)};
 constexpr int kHandOvers = 200;
 
-/// What a process is told on its command line.
+/// A process's part, from its command line.
 struct ProcessPart {
   Rank rank = 0;
   bool mps = false;
-  bool disturbed = false;  ///< a few calls, with other work on the GPU meanwhile
+  bool disturbed = false;  ///< a few calls, with other work on the GPU
   std::uint64_t seed = 0;
   std::vector<int> sockets;  ///< to each rank; the own is -1
   std::string out;
@@ -71,7 +71,7 @@ struct ProcessPart {
     part.rank = static_cast<Rank>(next());
     part.mps = next() != 0;
     part.disturbed = next() != 0;
-    // A seed has at most 32 bits here.
+    // Seeds have at most 32 bits here.
     part.seed = static_cast<std::uint64_t>(next());
     for (Rank rank = 0; rank < kProcesses; rank++) part.sockets.push_back(static_cast<int>(next()));
     part.out = text.substr(at);
@@ -81,7 +81,7 @@ struct ProcessPart {
 
 Clock::time_point soon() { return Clock::now() + kProcessPatience; }
 
-/// Of the first `size` processes.
+/// Connects the first `size` processes.
 device::SocketExchange exchange_of(const ProcessPart& part, Rank size) {
   std::vector<FileDescriptor> sockets(size);
   for (Rank peer = 0; peer < size; peer++) {
@@ -91,8 +91,8 @@ device::SocketExchange exchange_of(const ProcessPart& part, Rank size) {
   return {part.rank, std::move(sockets)};
 }
 
-/// Two processes that wait for each other's words, with a small kernel in between: the time from
-/// one to the other.
+/// Two processes that wait for each other's words, with a small kernel in between: the time of one
+/// hand-over.
 Result<double> time_hand_over(const ProcessPart& part) {
   constexpr std::size_t kBytes = 4096;
   auto exchange = exchange_of(part, 2);
@@ -119,7 +119,7 @@ Result<double> time_hand_over(const ProcessPart& part) {
   const auto word = [&](Rank rank) {
     return reinterpret_cast<CUdeviceptr>(words->on_device() + 128 * rank);
   };
-  // Rank 0's word is stored by the host to begin.
+  // The host stores rank 0's word to begin.
   for (cuuint32_t i = 1; i <= kHandOvers; i++) {
     CCOLL_TRY(cu.status(cu.wait_value(stream.get(), word(part.rank), i, CU_STREAM_WAIT_VALUE_GEQ),
                         "cuStreamWaitValue32"));
@@ -128,7 +128,7 @@ Result<double> time_hand_over(const ProcessPart& part) {
                                        part.rank == 0 ? i : i + 1, CU_STREAM_WRITE_VALUE_DEFAULT),
                         "cuStreamWriteValue32"));
   }
-  // Both have all of it in their queues.
+  // By now both queues hold all the work.
   if (auto ready = exchange.swap("", {}, soon()); !ready) return tl::unexpected(ready.error());
   const auto begin = Clock::now();
   if (part.rank == 0) device::store_release(reinterpret_cast<std::uint32_t*>(segment->data()), 1U);
@@ -138,12 +138,12 @@ Result<double> time_hand_over(const ProcessPart& part) {
   return took.count() / (2 * kHandOvers);
 }
 
-/// Of one window, so that its steps are the schedule's.
+/// A call of one window, so that its steps are the schedule's.
 TeamCase timed_case(Rank size, std::uint64_t bytes) {
   return test::case_of(Kind::all_reduce, Algorithm::ring, size, bytes / 4, bytes / 4);
 }
 
-/// The median of several calls, and how many steps all ranks together do in one.
+/// The median of several calls, and the steps of all ranks in one call.
 struct Timed {
   double seconds = 0;
   std::size_t steps = 0;
@@ -175,7 +175,7 @@ Result<Timed> time_call(GroupBench& bench, device::Exchange& exchange, const Tea
   return timed;
 }
 
-/// What one of the processes does.
+/// The work of one of the processes.
 class Process {
  public:
   explicit Process(ProcessPart part)
@@ -229,7 +229,7 @@ class Process {
 
   int run_disturbed() {
     if (part_.rank >= kDisturbed) return kPassed;
-    // Memory of groups is taken and given back while others work, too.
+    // Groups allocate and free memory while others work, too.
     Disturbance disturbance;
     for (const Rank size : {Rank{2}, kDisturbed}) {
       if (part_.rank >= size) continue;
@@ -247,7 +247,7 @@ class Process {
     return findings_.close(fmt::format("calls of rank {}", part_.rank));
   }
 
-  /// `hand_over`: calls are timed beside it.
+  /// If `hand_over` is given, calls are timed and compared with it.
   Status run_group(Rank size, std::optional<double> hand_over) {
     const Check check(findings_,
                       fmt::format("rank {} of {}{}", part_.rank, size, part_.mps ? " by MPS" : ""));
@@ -275,7 +275,7 @@ class Process {
     return {};
   }
 
-  /// By the team kernel, each rank on a GPU of its own.
+  /// Uses the team kernel, with a GPU for each rank.
   Status run_kernels(Rank size) {
     auto exchange = exchange_of(part_, size);
     device::StreamGroupOptions options;
@@ -308,7 +308,7 @@ class Process {
     return {};
   }
 
-  /// The same cases by all ranks.
+  /// All ranks run the same cases.
   Status run_list(GroupBench& bench, device::Exchange& exchange, Rank size) {
     std::mt19937_64 random(part_.seed + size);
     const auto cases = test::pairwise_cover(size, random);
@@ -328,14 +328,14 @@ class Process {
       findings_.tried();
       const Status ran = trials.run(cases[i]);
       if (ran) continue;
-      // Bits may differ, or a capture not work, and all else be right; whatever else fails has
+      // If bits differ or a capture fails, everything else may still work; any other failure has
       // broken the group.
       if (ran.error().kind != ErrorKind::corrupt && ran.error().kind != ErrorKind::unsupported) {
         return fail(ran.error().kind, "{}: {}", cases[i].text(), ran.error().message);
       }
       findings_.wrong(fmt::format("{}: {}", cases[i].text(), ran.error().message));
     }
-    // The first tells how long others take.
+    // The first replays show how long more would take.
     for (const std::size_t launches :
          {std::size_t{30}, testing::by_effort<std::size_t>(0, 970, 970)}) {
       const auto goes = goes_on(exchange);
@@ -349,7 +349,7 @@ class Process {
     return {};
   }
 
-  /// Others may still be in a smaller group.
+  /// Waits for ranks that may still be in a smaller group.
   Status meet(device::Exchange& exchange) {
     watchdog_.rest();
     const auto met = exchange.swap("", {}, soon());
@@ -357,21 +357,21 @@ class Process {
     return {};
   }
 
-  /// Whether rank 0 has time for more, which all are told.
+  /// Whether rank 0 has time for more, which all ranks learn.
   Result<bool> goes_on(device::Exchange& exchange) const {
     const auto said = exchange.swap(is_late() ? "late" : "", {}, soon());
     if (!said) return tl::unexpected(said.error());
     return (*said)[0].bytes.empty();
   }
 
-  /// Whether others read memory of that kind where it lies; that they cannot is no defect of ours.
+  /// Reports whether others read such memory in place; if they cannot, that is no defect of ours.
   Status tell_lent(GroupBench& bench, Rank size, testing::MemoryKind kind) const {
     const bool by_kernels = !bench.group().device_numbers().empty();
     std::mt19937_64 random(part_.seed + size);
     test::GroupTrials trials(bench, random, kCallPatience);
     TeamCase made = timed_case(size, 4096);
     made.problem.kind = Kind::all_gather;
-    // That it is offered; the others have a second to map it in each capture.
+    // This offers the memory; the others have a second to map it in each capture.
     CCOLL_TRY(trials.replay(made, 2, kind));
     const std::uint64_t before = bench.group().slot_bytes();
     CCOLL_TRY(trials.replay(made, 2, kind));
@@ -425,7 +425,7 @@ class Process {
   Watchdog watchdog_;
 };
 
-/// By rank, a socket to each other.
+/// For each rank, a socket to every other.
 std::vector<std::vector<FileDescriptor>> make_sockets() {
   std::vector<std::vector<FileDescriptor>> sockets(kProcesses);
   for (auto& each : sockets) each.resize(kProcesses);

@@ -51,7 +51,7 @@ void Replays::make_calls(unsigned way) {
     second_.call(second_.streams());
     return;
   }
-  // Two graphs at once, or one beside plain calls.
+  // Two graphs run at once, or one beside plain calls.
   only_first_.launch(first_.streams());
   if (way == 2) return only_second_.launch(second_.streams());
   second_.call(second_.streams());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Graphs of calls that run again and again among plain calls, on other data each time.
+/// Graphs that are replayed among plain calls, with new data each time.
 
 #include <cstdint>
 #include <functional>
@@ -14,31 +14,31 @@
 
 namespace ccoll::gpu_check {
 
-/// Calls of one communicator, or of one team, by the ranks that this thread drives.
+/// Calls of one communicator, or of one team, for the ranks that this thread drives.
 class Part {
  public:
   virtual ~Part() = default;
-  /// Of each of these ranks.
+  /// One for each of these ranks.
   virtual std::vector<cudaStream_t> streams() const = 0;
-  /// The round's data, by each rank in its stream.
+  /// Puts the round's data, by each rank in its stream.
   virtual void put(int round) = 0;
-  /// In `streams`, one for each rank: its own or another part's.
+  /// Makes the calls in `streams`, one for each rank: its own or another part's.
   virtual void call(std::span<const cudaStream_t> streams) = 0;
-  /// Waits for what its streams have. What is not as it should be; empty where all is.
+  /// Waits for its streams. Describes errors; empty if there are none.
   virtual std::string wrong() = 0;
 };
 
-/// Two parts with as many ranks, captured in one graph and in two. Whoever drives other ranks of
-/// them gives the same seed.
+/// Two parts with equal numbers of ranks, captured together in one graph and in two. Drivers of
+/// their other ranks must give the same seed.
 class Replays {
  public:
-  /// Captures before anything is called.
+  /// Captures before any call.
   Replays(Part& first, Part& second, std::uint64_t seed);
 
-  /// Each round's data is new, and its calls are made in one of the ways there are. Results are
-  /// looked at in the first rounds, in some and in the last; others wait for nobody. `judge` is
-  /// told what was wrong, if anything, and after how many rounds. `goes_on` is asked now and then,
-  /// and says to all drivers alike whether there is to be another round. How many there were.
+  /// Each round has new data, and makes its calls in a random way. Results are checked in the first
+  /// rounds, in some and in the last; other rounds do not wait. `judge` gets the errors, if any,
+  /// and the number of rounds. `goes_on` is asked now and then and answers all drivers alike.
+  /// Returns the number of rounds.
   int run(int rounds, const std::function<void(const std::string& wrong, int round)>& judge,
           const std::function<bool(int round)>& goes_on);
 

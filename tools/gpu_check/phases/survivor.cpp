@@ -22,12 +22,12 @@ using Clock = std::chrono::steady_clock;
 constexpr const char* kReason = "the phase says so";
 constexpr const char* kGone = "gone";
 constexpr std::chrono::milliseconds kHeartbeat = 2s, kDeadline = 2s;
-/// Beyond the limit that the fault itself is found by: a slow machine's, not ccoll's.
+/// Added to the limit that detects the fault itself, for slow machines.
 constexpr std::chrono::seconds kSlack{10};
 constexpr int kFaultRounds = 100'000;
 constexpr int kRoundsAfter = 20;
 
-/// The limit that finds it.
+/// The limit that detects the fault.
 std::chrono::milliseconds limit_of(Fault fault) {
   return fault == Fault::stopped ? kHeartbeat : fault == Fault::absent ? kDeadline : 0ms;
 }
@@ -77,7 +77,7 @@ class FaultyRank {
                                          what_.victim, to_string(what_.fault), what));
   }
 
-  /// A round whose results are looked at unless the communicator has broken meanwhile.
+  /// A round whose results are checked unless the communicator has broken meanwhile.
   void play(Communicator& communicator, int round) {
     calls_.put(round % kRoundsAhead, communicator.rank(), communicator.size(), stream_.get());
     calls_.call(communicator, stream_.get());
@@ -85,7 +85,7 @@ class FaultyRank {
     if (communicator.error().empty()) judge(wrong.empty(), wrong);
   }
 
-  /// What the victim does, at some moment in the middle of calls.
+  /// The victim's fault, at some moment in the middle of calls.
   std::jthread suffer(Communicator& communicator) {
     if (what_.fault == Fault::absent) {
       tell_gone();
@@ -112,7 +112,7 @@ class FaultyRank {
         else
           std::this_thread::sleep_for(1ms);
       }
-    } catch (const Error&) {  // told again by the next call
+    } catch (const Error&) {  // the next call reports it again
     }
     const auto now = Clock::now().time_since_epoch() / 1us;
     found_.error_after_s = 1e-6 * static_cast<double>(now - std::stoll(store_->get(kGone, 20s)));
@@ -169,7 +169,7 @@ class FaultyRank {
       play(left, round);
     }
     judge(left.error().empty(), "what shrink() made is broken: " + left.error());
-    // To free memory waits for all streams of the process: not before all are through.
+    // Freeing memory waits for all streams of the process, so all must be done first.
     left.barrier();
   }
 

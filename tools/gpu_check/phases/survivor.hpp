@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A rank of a communicator that one of its ranks breaks while calls are under way, and what each
-/// of the others is owed: an error in time that names that rank, a GPU that goes on, and a
-/// communicator of those that are left.
+/// A rank of a communicator that another rank breaks while calls are under way. Each survivor is
+/// owed an error in time that names that rank, a working GPU, and a communicator of the survivors.
 
 #include <chrono>
 #include <cstdint>
@@ -17,11 +16,11 @@
 
 namespace ccoll::gpu_check {
 
-/// What its process or thread does.
+/// The fault of its process or thread.
 enum class Fault {
   killed,   ///< SIGKILL
-  stopped,  ///< SIGSTOP: it is silent, and nothing of it closes
-  absent,   ///< makes no further call, and lives
+  stopped,  ///< SIGSTOP: it is silent, but nothing of it closes
+  absent,   ///< lives, but makes no further call
   aborted   ///< another of its threads calls abort()
 };
 
@@ -34,12 +33,12 @@ struct FaultCase {
   std::uint64_t seed = 0;
 };
 
-/// Of one rank. The victim that is killed or stopped does not come back from it.
+/// The result of one rank. A victim that is killed or stopped never returns it.
 struct Survival {
   std::uint64_t tried = 0;
   std::vector<std::string> wrong;
-  double error_after_s = -1;  ///< from what the victim did to this rank's error
-  std::string said;           ///< the error
+  double error_after_s = -1;  ///< from the fault to this rank's error
+  std::string said;           ///< the error's text
 };
 
 Survival run_through(const FaultCase& what, int rank, const std::shared_ptr<Store>& store,

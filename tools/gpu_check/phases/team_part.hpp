@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A team without a communicator, called by one thread: several programs one after another, of
-/// which those that can be are copies.
+/// A team without a communicator, called by one thread: several programs in sequence, as copies
+/// where possible.
 
 #include <memory>
 #include <random>
@@ -24,13 +24,13 @@ class TeamPart final : public Part {
   std::string wrong() override;
 
  private:
-  static constexpr std::size_t kPrograms = 4;  ///< at random
+  static constexpr std::size_t kPrograms = 4;  ///< chosen at random
 
   struct Program {
     test::TeamCase made;
     device::LoweredTeam lowered;
     const device::LoadedProgram* loaded = nullptr;
-    test::TeamMemory memory;                  ///< as the round has put it
+    test::TeamMemory memory;                  ///< the round's data
     std::vector<device::DeviceMemory> there;  ///< by rank
   };
 

@@ -21,7 +21,7 @@ using test::TeamMemory;
 constexpr std::uint32_t kMostBlocks = 512;
 constexpr std::uint32_t kMostFlags = 8192;
 
-/// Random bits, compared with what the host's interpreter makes of the same program.
+/// Compares random bits with the host's interpreter's result of the same program.
 Status compare_bits(TeamBench& bench, testing::TeamOnHost& host, const TeamCase& made,
                     const device::LoweredTeam& lowered, const device::LoadedProgram* program,
                     TeamBench::Way way, std::mt19937_64& random) {
@@ -33,7 +33,7 @@ Status compare_bits(TeamBench& bench, testing::TeamOnHost& host, const TeamCase&
   return fail(ErrorKind::corrupt, "bits differ from the host's: {}", memory.differences(expected));
 }
 
-/// Sums that no order can change, compared with the operation's definition.
+/// Compares order-independent sums with the operation's definition.
 Status compare_sums(TeamBench& bench, const TeamCase& made, const device::LoadedProgram* program,
                     TeamBench::Way way, std::mt19937_64& random) {
   if (made.problem.kind == Kind::barrier) return {};
@@ -90,7 +90,7 @@ bool try_team(Rank ranks, std::uint32_t threads, const std::vector<TeamCase>& ca
         fmt::format("{}: {}, on GPUs{}, up to {} threads per block{}, {}", ran.error().message,
                     cases[i].text(), devices.empty() ? " 0" : test::listed(devices), threads,
                     copies == device::CopyUse::always ? " or by copies" : "", name(way)));
-    // Bits may differ and all else work; whatever else fails has broken the team.
+    // If bits differ, all else may work; any other failure has broken the team.
     if (ran.error().kind != ErrorKind::corrupt) return false;
   }
   return true;
@@ -132,7 +132,7 @@ Status try_endless(std::mt19937_64& random) {
 
 namespace {
 
-/// Calls that can be copies, among some that cannot, of each of which there are fewer.
+/// Calls that can be copies, with fewer of those that cannot in between.
 void try_copies(Rank ranks, const std::vector<TeamCase>& cases, Findings& findings,
                 std::mt19937_64& random, const std::vector<int>& devices = {}) {
   const Check check(findings, fmt::format("a team of {} by copies{}", ranks,
@@ -147,8 +147,8 @@ void try_copies(Rank ranks, const std::vector<TeamCase>& cases, Findings& findin
            devices);
 }
 
-/// Teams over all GPUs there are, in some order, where there are several. That they do not reach
-/// each other is told, and is nobody's fault here.
+/// Teams over all GPUs in some order, if there are several. If they cannot reach each other, that
+/// is reported, but is no error.
 void try_all_gpus(Findings& findings, const PhaseContext& context, Watchdog& watchdog,
                   std::mt19937_64& random) {
   int count = 0;
@@ -199,7 +199,7 @@ int run_teams(const PhaseContext& context) {
   int left = 15;
   for (const Rank ranks : {2U, 1U, 3U, 4U, 8U}) {
     const auto cases = test::pairwise_cover(ranks, random);
-    // With the most threads, and with one warp, of which barriers ask less.
+    // With the most threads, and with one warp, for which barriers are cheaper.
     for (const std::uint32_t threads : {device::kMostTeamThreads, 32U}) {
       std::vector<TeamCase> chosen;
       const std::size_t stride = testing::by_effort(30, 1, 1);
@@ -215,7 +215,7 @@ int run_teams(const PhaseContext& context) {
     try_copies(ranks, cases, findings, random);
   }
   try_all_gpus(findings, context, watchdog, random);
-  // Last, as it leaves a kernel behind where it fails.
+  // The last check, since a failure leaves a kernel behind.
   watchdog.at("a call that cannot end");
   {
     const Check check(findings, "a call that cannot end");

@@ -3,7 +3,7 @@
 
 namespace ccoll::gpu_check {
 
-/// Words under stress: `void(const test::WordHammer)`, of which block 0 writes and others read.
+/// Words under stress: `void(const test::WordHammer)`; block 0 writes and the others read.
 const void* hammer_kernel();
 
 }  // namespace ccoll::gpu_check

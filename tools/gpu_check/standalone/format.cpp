@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// fmt's library as a part of the program, because there is no static form of it everywhere: what
-/// its own src/format.cc instantiates.
+/// Includes fmt's library in the program, because a static library is not available everywhere: the
+/// instantiations of its src/format.cc.
 
 #include <fmt/format-inl.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// All that ccoll takes of Highway's library, which there is no static form of everywhere. The
-/// kernels that run are those for the least that every processor of this kind has; the others equal
-/// them bit by bit.
+/// The parts of Highway's library that ccoll uses, because a static library is not available
+/// everywhere. It selects the kernels for the baseline of this kind of processor; the others give
+/// the same bits.
 
 #include <hwy/highway.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// spdlog's library as a part of the program, because there is no static form of it everywhere.
+/// Includes spdlog's library in the program, because a static library is not available everywhere.
 
 #include <spdlog/common-inl.h>
 #include <spdlog/details/backtracer-inl.h>

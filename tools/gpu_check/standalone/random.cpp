@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// What the standard library's random_device takes of glibc since 2.36, for older ones.
+/// Replaces what the standard library's random_device needs from glibc 2.36, for older ones.
 
 #include <sys/random.h>
 
@@ -9,7 +9,7 @@
 
 extern "C" std::uint32_t arc4random() noexcept {
   std::uint32_t value = 0;
-  // So few bytes come at once, but before the kernel's first.
+  // So few bytes come in one call, except before the kernel's generator is ready.
   while (getrandom(&value, sizeof value, 0) != sizeof value) {
   }
   return value;

@@ -28,7 +28,7 @@ Place place_of(Buffer buffer) {
   return Place::scratch;
 }
 
-/// The order in which what a rank holds is kept.
+/// The sort order of a rank's holdings.
 std::tuple<Place, std::uint16_t, std::uint32_t> key_of(const Holding& holding) {
   return {holding.place, holding.lane, holding.block};
 }
@@ -37,14 +37,14 @@ std::tuple<Place, std::uint16_t, std::uint32_t> key_of(const Holding& holding) {
 struct Sent {
   Message message;
   std::uint64_t depth = 0;
-  std::uint32_t turn = 0;  ///< among those of equal depth that its lane sends
+  std::uint32_t turn = 0;  ///< among the messages of equal depth that its lane sends
   std::size_t round = 0;   ///< from 1
 };
 
-/// A step that has run, as far as it matters to others.
+/// The facts about a completed step that matter to others.
 struct Ran {
   detail::StepRun at;
-  std::uint64_t depth = 0;  ///< of what it has received
+  std::uint64_t depth = 0;  ///< of its received messages
   std::vector<MessageBlock> result;
   std::vector<std::size_t> received;  ///< numbers of messages
   std::vector<std::size_t> sent;
@@ -78,7 +78,7 @@ class Builder {
     send(step, ran);
   }
 
-  /// When all steps have been seen.
+  /// Called when all steps have been seen.
   void finish() {
     number_rounds();
     std::vector<std::size_t> times(schedule_.lanes.size());  ///< of each lane's last step
@@ -91,7 +91,7 @@ class Builder {
       }
       for (const std::size_t number : ran.received) time = std::max(time, sent_[number].round);
       const std::size_t sends = ran.sent.empty() ? time : sent_[ran.sent.front()].round;
-      // What it stores without having waited is shown with what it sends.
+      // Data that it stores without waiting is shown with its sends.
       const std::size_t stores =
           std::max<std::size_t>(ran.received.empty() ? sends : time, std::size_t{1});
       if (!ran.result.empty()) show(step, ran, stores, sends);
@@ -209,9 +209,9 @@ class Builder {
     for (Sent& sent : sent_) sent.round = rounds.at({sent.depth, sent.turn});
   }
 
-  /// What a step does to its rank's memory.
+  /// Shows a step's effect on its rank's memory.
   void show(const ResolvedStep& step, const Ran& ran, std::size_t stores, std::size_t sends) {
-    // A rank that is alone sends nothing, and yet its result appears.
+    // A single rank sends nothing, but its result must appear.
     if (out_.rounds.size() < stores) out_.rounds.resize(stores);
     const StepName name = name_of(ran);
     const auto change = [&](std::size_t round, Holding holding) {
@@ -238,7 +238,7 @@ class Builder {
   std::vector<Sent> sent_;
   std::vector<Ran> ran_;
   std::vector<std::vector<std::size_t>> on_link_;                   ///< messages, in order
-  std::vector<std::size_t> popped_;                                 ///< of each link's
+  std::vector<std::size_t> popped_;                                 ///< per link
   std::vector<std::pair<std::uint64_t, std::uint32_t>> last_sent_;  ///< depth and turn, by lane
 };
 
@@ -278,7 +278,7 @@ void add_waits(const Resolved& schedule, const detail::Execution& execution, Rou
   }
 }
 
-/// Slots enough for whatever a link is given in one call.
+/// Enough slots for all messages of a link in one call.
 std::uint64_t enough_slots(const Resolved& schedule) {
   std::vector<std::uint64_t> pushed(schedule.links.size());
   for (const ResolvedStep& step : schedule.steps) {
@@ -333,7 +333,7 @@ Rounds rounds_of(const Problem& problem, const Schedule& schedule) {
                    detail::describe_deadlock(*resolved, execution));
       add_waits(*resolved, execution, out);
     }
-    // That outputs lack something is no news where steps never ran.
+    // If steps never ran, incomplete outputs are no news.
     detail::check_dataflow(*resolved, execution, slots, execution.finished ? findings : unfinished,
                            report,
                            [&](const StepSeen& seen, const detail::Combinations& combinations) {
@@ -383,7 +383,7 @@ bool Board::advance() {
 std::uint32_t Board::content_at(Rank rank, Place place, std::uint32_t block) const {
   const std::vector<Holding>& held = held_[rank];
   auto at = std::ranges::lower_bound(held, std::tuple{place, std::uint16_t{0}, block}, {}, key_of);
-  // Behind it are those of further lanes.
+  // The next ones are in further lanes.
   for (; at != held.end() && at->place == place; ++at) {
     if (at->block == block) return at->content;
     if (place == Place::input || place == Place::output) break;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a schedule does, round by round, for people to look at: which messages travel, and what
-/// every rank's buffers hold before and after. It is found by executing the programs symbolically,
-/// as the verifier does, over one window that holds all of every block. Pure data; knows nothing of
-/// how it is shown.
+/// A schedule's effects, round by round, for people to look at: the messages that travel, and every
+/// rank's buffers before and after. The programs are executed symbolically, as in the verifier,
+/// over one window that holds whole blocks. Pure data, independent of its presentation.
 ///
-/// A message's depth is its place on the longest chain of messages that each had to be received
-/// before the next was sent. The messages of a round are of equal depth; those of equal depth that
-/// a lane sends one after another are in rounds one after another, too.
+/// A message's depth is its place on the longest chain of messages in which each had to be received
+/// before the next was sent. All messages of a round have equal depth; if a lane sends several of
+/// equal depth, they are in consecutive rounds.
 
 #include <cstdint>
 #include <span>
@@ -20,9 +19,9 @@
 
 namespace ccoll {
 
-/// Stands where a number of a content or step is expected: there is none.
+/// Stands for the number of a missing content or step.
 inline constexpr std::uint32_t kNothing = UINT32_MAX;
-/// A content of which nothing can be said, because a finding has spoilt it.
+/// An unknown content, because a finding has spoilt it.
 inline constexpr std::uint32_t kSpoilt = UINT32_MAX - 1;
 
 /// How often a rank has contributed.
@@ -32,22 +31,22 @@ struct Share {
   friend bool operator==(const Share&, const Share&) = default;
 };
 
-/// What a place in a buffer can hold: some ranks' contributions to one block of the operation,
-/// combined in one way. Equal contents have one number.
+/// The content of a place in a buffer: some ranks' contributions to one block of the operation,
+/// combined in one way. Equal contents have the same number.
 struct Content {
   std::uint32_t block = 0;             ///< of the contributing ranks' inputs
   std::vector<Share> shares;           ///< by rank
-  std::vector<std::uint32_t> sources;  ///< the contents combined, in order; none: a rank's own
+  std::vector<std::uint32_t> sources;  ///< the contents combined, in order; empty: an input
   bool finished = false;               ///< `avg` has been divided
 };
 
-/// Where a rank has data. `passing`: what a step has made of what it received and will send, but
-/// stores nowhere.
+/// Where a rank has data. `passing`: a step's result from received data that it sends but stores
+/// nowhere.
 enum class Place : std::uint8_t { input, output, scratch, passing };
 std::string_view to_string(Place place);
 
-/// One block's place in one rank's memory. Scratch and what is passing belong to a lane; elsewhere
-/// it is 0.
+/// One block's place in one rank's memory. Scratch and passing data belong to a lane; elsewhere it
+/// is 0.
 struct Holding {
   Place place = Place::input;
   std::uint16_t lane = 0;
@@ -56,7 +55,7 @@ struct Holding {
   friend bool operator==(const Holding&, const Holding&) = default;
 };
 
-/// From now on the place holds this content, or nothing.
+/// From here on the place holds this content, or nothing.
 struct Change {
   Rank rank = 0;
   Holding holding;
@@ -72,8 +71,8 @@ struct StepName {
 
 /// A block of a message.
 struct MessageBlock {
-  std::uint32_t block = 0;     ///< as the sender's step names it
-  std::uint32_t to_block = 0;  ///< as the receiver's does
+  std::uint32_t block = 0;     ///< the number in the sender's step
+  std::uint32_t to_block = 0;  ///< the number in the receiver's step
   std::uint32_t content = kNothing;
   std::uint64_t elems = 0;
 };
@@ -81,9 +80,9 @@ struct MessageBlock {
 struct Message {
   StepName from;
   Rank to = 0;
-  StepName by;            ///< the step that receives it; of no meaning if nobody does
+  StepName by;            ///< the step that receives it; meaningless if none does
   bool received = false;  ///< false only in a broken schedule
-  bool reduces = false;   ///< the receiver combines it with others
+  bool reduces = false;   ///< the receiver combines it with other data
   std::vector<MessageBlock> pieces;
 
   std::uint64_t elems() const;
@@ -92,25 +91,25 @@ struct Message {
 struct Round {
   std::uint64_t depth = 0;        ///< of its messages
   std::vector<Message> messages;  ///< by sender, lane and receiver
-  std::vector<StepName> steps;  ///< that have received all they wait for, and stored, in this round
-  std::vector<Change> changes;  ///< to what was held before
+  std::vector<StepName> steps;    ///< steps that have received all and stored in this round
+  std::vector<Change> changes;    ///< relative to the round before
 };
 
-/// What one rank has done so far.
+/// One rank's work so far.
 struct Tally {
   std::uint64_t messages = 0;  ///< sent
   std::uint64_t elems_sent = 0;
-  std::uint64_t elems_reduced = 0;  ///< received and combined with others
+  std::uint64_t elems_reduced = 0;  ///< received and combined with other data
   friend bool operator==(const Tally&, const Tally&) = default;
 };
 
-/// A lane that can never go on.
+/// A lane that can never proceed.
 struct Wait {
   enum class For : std::uint8_t { message, room, step, nothing };
-  StepName step;            ///< that cannot run; 0 where the lane has ended
+  StepName step;            ///< the blocked step; 0 if the lane has ended
   For what = For::message;  ///< nothing: the lane has ended
-  Rank peer = 0;            ///< who does not send, or take
-  std::uint32_t after = 0;  ///< the step that it comes after
+  Rank peer = 0;            ///< the rank that does not send, or take
+  std::uint32_t after = 0;  ///< the step that must come first
   std::uint16_t after_lane = 0;
 };
 
@@ -118,41 +117,41 @@ struct Rounds {
   Problem problem;
   std::uint32_t blocks = 1;
   std::vector<Content> contents;
-  std::vector<Change> inputs;  ///< what is held before the first round
+  std::vector<Change> inputs;  ///< the holdings before the first round
   std::vector<Round> rounds;
-  /// What was wrong with the form, or on the way; then the rounds go as far as they make sense. The
-  /// whole proof is verify()'s.
+  /// Errors of form or execution; the rounds go as far as they make sense. verify() gives the whole
+  /// proof.
   std::vector<Finding> findings;
-  /// In a deadlock, lanes of which each waits for the next one.
+  /// In a deadlock, lanes that each wait for the next one.
   std::vector<Wait> waits;
   bool is_cycle = false;  ///< the last one waits for the first
 };
 
-/// The Choice of one window that holds all of every block.
+/// The Choice with one window that holds whole blocks.
 Choice one_window(const Problem& problem, Algorithm algorithm);
 
-/// Costs about as much as verify() of one window. `problem` is whole.
+/// Costs about as much as verify() of one window. `problem` must be whole.
 Rounds rounds_of(const Problem& problem, const Schedule& schedule);
 
-/// Whether the operation says that `rank` has this output block in the end.
+/// Whether the operation gives `rank` this output block.
 bool has_result(const Problem& problem, Rank rank, std::uint32_t block);
 
-/// Whether `content` is what that block must then hold.
+/// Whether `content` is the correct result for that block.
 bool is_result(const Rounds& rounds, Rank rank, std::uint32_t block, std::uint32_t content);
 
-/// What all ranks hold and have done after some rounds: replays the changes.
+/// All ranks' holdings and work after some rounds, found by replaying the changes.
 class Board {
  public:
-  /// Before the first round. `rounds` must live as long.
+  /// The state before the first round. `rounds` must live as long.
   explicit Board(const Rounds& rounds);
 
-  /// After one round more; false if there is none.
+  /// Goes on by one round; false if there is none.
   bool advance();
-  /// How many rounds have been.
+  /// How many rounds are complete.
   std::size_t round() const { return round_; }
-  /// By place, lane and block; nothing is left out that is held.
+  /// All holdings, by place, lane and block.
   std::span<const Holding> held_by(Rank rank) const { return held_[rank]; }
-  /// What is there, or kNothing.
+  /// The content there, or kNothing.
   std::uint32_t content_at(Rank rank, Place place, std::uint32_t block) const;
   const Tally& tally(Rank rank) const { return tallies_[rank]; }
 

@@ -30,7 +30,7 @@ dump::Process process_of(const RankEnd& end) {
   return process;
 }
 
-/// From the dumps that the job has written.
+/// Diagnoses from the dumps that the job has written.
 std::vector<std::string> diagnose(const std::string& dumps, const std::vector<RankEnd>& ends,
                                   std::chrono::system_clock::time_point started) {
   if (!std::filesystem::exists(dumps)) return {};

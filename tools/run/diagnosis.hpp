@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What cc-run says of a job that has failed: made of the ranks' dumps and of how they ended.
+/// cc-run's report on a failed job, from the ranks' dumps and how they ended.
 
 #include <chrono>
 #include <string>
@@ -11,12 +11,11 @@
 
 namespace ccoll {
 
-/// Lines for standard error; none of a job that ended well. Dumps older than the job are not
-/// looked at.
+/// Lines for standard error; none if the job ended well. Dumps older than the job are ignored.
 std::vector<std::string> diagnosis(const std::string& dumps, const std::vector<RankEnd>& ends,
                                    std::chrono::system_clock::time_point started);
-/// Of a job that is to be ended, whose ranks have just dumped what they do; none where nothing
-/// stands still.
+/// For a job that is about to be ended, whose ranks have just dumped their state; empty if nothing
+/// hangs.
 std::vector<std::string> diagnosis_of_running(const std::string& dumps,
                                               const std::vector<RankEnd>& running,
                                               std::chrono::system_clock::time_point started);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// An ELF file of 64 bits, as far as cc-run must know it: which functions it has.
+/// The parts of a 64-bit ELF file that cc-run needs: its functions.
 
 #include <cstdint>
 #include <optional>
@@ -12,18 +12,18 @@ namespace ccoll {
 
 class ElfFile {
  public:
-  /// Nothing where there is no such file, or it is none.
+  /// Empty if the file does not exist or is not such a file.
   static std::optional<ElfFile> read(const std::string& path);
 
   /// Whether the dynamic loader finds a function of that name in it.
   bool exports(std::string_view function) const { return defines(function, kDynamicSymbols); }
-  /// Whether it has one, be it for itself alone; not known of files that were stripped.
+  /// Whether it has one, even if only for itself; unknown for stripped files.
   bool contains(std::string_view function) const { return defines(function, kSymbols); }
-  /// Whether these bytes are anywhere in it.
+  /// Whether these bytes occur anywhere in it.
   bool has_text(std::string_view text) const { return bytes_.find(text) != std::string::npos; }
-  /// Where its dynamic section is in memory, from where it was loaded; 0 if it has none.
+  /// The offset of its dynamic section from the load address; 0 if it has none.
   std::uint64_t dynamic_section() const;
-  /// Whether its addresses count from where it was loaded.
+  /// Whether its addresses are relative to the load address.
   bool moves() const;
 
  private:

@@ -26,7 +26,7 @@
 namespace ccoll {
 namespace {
 
-/// The signals that the launcher takes by a descriptor, blocked while it lives.
+/// The signals that the launcher receives by a descriptor; they are blocked while this lives.
 class TakenSignals {
  public:
   TakenSignals() {
@@ -35,7 +35,7 @@ class TakenSignals {
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
       struct sigaction action {};
       ::sigaction(signal, nullptr, &action);
-      // Under nohup, or in the background of a script, the ranks are to go on.
+      // Under nohup, or in the background of a script, the ranks must continue.
       if (action.sa_handler != SIG_IGN) ::sigaddset(&taken_, signal);
     }
     ::signal(SIGCHLD, SIG_DFL);
@@ -60,8 +60,8 @@ class TakenSignals {
   FileDescriptor descriptor_;
 };
 
-/// Two pipes per rank may be more descriptors than the soft limit allows; and so may what the ranks
-/// themselves need, who inherit this. The library leaves a program's own limit alone.
+/// Two pipes per rank may exceed the soft limit of descriptors, and so may the ranks' own needs,
+/// which inherit this limit. The library leaves a program's own limit alone.
 class RaisedFileLimit {
  public:
   RaisedFileLimit() {
@@ -78,7 +78,7 @@ class RaisedFileLimit {
   rlimit before_{};
 };
 
-/// What the job alone needs, readable by its user only; gone at the end.
+/// A directory for the job's files, readable by its user only; removed at the end.
 class PrivateDirectory {
  public:
   static Result<PrivateDirectory> make() {
@@ -101,7 +101,7 @@ class PrivateDirectory {
   std::string path_;
 };
 
-/// The job's token: the user's file, a fresh secret in a file of our own, or none.
+/// The job's token: the user's file, a new secret in our own file, or none.
 struct Token {
   std::string path;
   std::string secret;
@@ -124,11 +124,11 @@ Result<Token> token_for(const LaunchOptions& options, const std::string& directo
   if (given.empty()) return fresh_token(directory);
   auto secret = read_token_file(given);
   if (!secret) return tl::unexpected(secret.error());
-  // Absolute, for a rank may start in another directory.
+  // The path must be absolute, because a rank may start in another directory.
   return Token{std::filesystem::absolute(given).string(), std::move(*secret)};
 }
 
-/// Where the ranks' dumps go; empty: as the environment says.
+/// The directory of the ranks' dumps; empty: as in the environment.
 std::string dumps_for(const LaunchOptions& options, const std::string& directory) {
   if (!options.dumps.empty()) return std::filesystem::absolute(options.dumps).string();
   if (!options.at_end) return "";
@@ -136,7 +136,7 @@ std::string dumps_for(const LaunchOptions& options, const std::string& directory
   return given ? std::filesystem::absolute(*given).string() : directory + "/dumps";
 }
 
-/// Whether a file can be made there, which is learnt too late when a job has failed.
+/// Checks early that files can be created there, instead of after a job has failed.
 Status check_dumps(const std::string& dumps) {
   if (dumps.empty()) return {};
   std::error_code ignored;
@@ -154,7 +154,7 @@ Status check_dumps(const std::string& dumps) {
 
 using Assignments = std::vector<std::pair<std::string, std::string>>;
 
-/// This process's environment with `variables` over it.
+/// This process's environment, overridden by `variables`.
 std::vector<std::string> environment_with(const Assignments& variables) {
   std::vector<std::string> result;
   for (char** entry = environ; *entry; ++entry) {
@@ -215,7 +215,7 @@ Result<RankProcess> start_rank(const LaunchOptions& options, int local_rank, Pro
   return process;
 }
 
-/// At node 0; null elsewhere.
+/// Only at node 0; null elsewhere.
 Result<std::unique_ptr<StoreServer>> serve_store(const LaunchOptions& options,
                                                  const std::string& token) {
   if (options.node != 0) return nullptr;
@@ -266,7 +266,7 @@ Result<int> launch(const LaunchOptions& options) {
   if (!token) return tl::unexpected(token.error());
   const auto dumps = dumps_for(options, directory->path());
   CCOLL_TRY(check_dumps(dumps));
-  // Before the store's thread runs: a fork of one thread needs no care.
+  // Before the store's thread runs: forking a single-threaded process is safe.
   auto guard = Guard::start(directory->path(), options.ranks);
   if (!guard) return tl::unexpected(guard.error());
   const auto server = serve_store(options, token->secret);
@@ -289,7 +289,7 @@ Result<int> launch(const LaunchOptions& options) {
     if (!options.dump_signal.empty())
       variables.emplace_back("CCOLL_DUMP_SIGNAL", options.dump_signal);
     plan.environment = environment_with(variables);
-    // A rank's group is not the terminal's foreground one: reading there would stop it.
+    // A rank is not in the terminal's foreground group, so reading from it would stop the rank.
     const bool reads =
         options.first_rank() + rank == 0 && ::isatty(STDIN_FILENO) == 0 && ::fcntl(0, F_GETFD) >= 0;
     plan.input = reads ? STDIN_FILENO : nothing.number();

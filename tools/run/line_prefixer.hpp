@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Cuts what a rank writes into whole lines with its number before them.
+/// Splits a rank's output into whole lines, prefixed with its number.
 
 #include <cstddef>
 #include <string>
@@ -11,14 +11,14 @@ namespace ccoll {
 
 class LinePrefixer {
  public:
-  /// The longest line kept back for its end; longer ones are broken there.
+  /// The longest line that is buffered; longer ones are broken there.
   static constexpr std::size_t kMaxLineBytes = 1 << 20;
 
   explicit LinePrefixer(std::string prefix) : prefix_(std::move(prefix)) {}
 
-  /// The lines that `bytes` completes, each with its prefix; an unfinished rest is kept.
+  /// The lines that `bytes` completes, each with its prefix; keeps an unfinished rest.
   std::string feed(std::string_view bytes);
-  /// The unfinished last line, ended; empty if there is none.
+  /// The unfinished last line, completed; empty if there is none.
   std::string finish();
 
  private:

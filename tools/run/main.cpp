@@ -27,7 +27,7 @@ namespace {
 
 constexpr int kMisused = 2;
 constexpr int kNotStarted = 127;
-/// Programs have uses of their own for those with names.
+/// Programs use signals with names for themselves.
 constexpr const char* kDumpSignal = "RTMIN+7";
 
 constexpr const char* kExamples = R"(
@@ -60,7 +60,7 @@ constexpr const char* kFirstSteps =
     "  cc-run -n 4 PROGRAM ARGS...\n\n"
     "cc-run --help says more.\n";
 
-/// CLI11's own usage line knows nothing of the program that follows.
+/// CLI11's own usage line omits the program that follows.
 class Help final : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App*, std::string) const override {
@@ -94,7 +94,7 @@ int misused(const std::string& what) {
   return kMisused;
 }
 
-/// 0 when it is neither a number of ranks nor "cpu".
+/// Returns 0 if the text is neither a number of ranks nor "cpu".
 int rank_count(const std::string& text) {
   if (text == "cpu") return ccoll::usable_cores();
   int count = 0;
@@ -113,7 +113,7 @@ int run_store(const Arguments& arguments) {
   sigset_t ends;
   ::sigemptyset(&ends);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&ends, signal);
-  // Before the server's thread starts, which inherits the mask.
+  // The server's thread inherits the mask, so it must be set before.
   ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   const auto server = ccoll::serve_tcp_store(arguments.store, token);
   fmt::print("tcp://{}\n", server->address());
@@ -163,7 +163,7 @@ ccoll::Result<ccoll::LaunchOptions> launch_options(const Arguments& arguments) {
 int run_ranks(const Arguments& arguments) {
   auto options = launch_options(arguments);
   if (!options) return misused(options.error().message);
-  // Once, in place of every rank.
+  // Check once here instead of in every rank.
   if (const auto valid = ccoll::check_variables(); !valid) return misused(valid.error().message);
   const auto started = std::chrono::system_clock::now();
   const auto say = [](const std::vector<std::string>& lines) {
@@ -176,7 +176,7 @@ int run_ranks(const Arguments& arguments) {
     say(ccoll::diagnosis_of_running(dumps, running, started));
   };
   options->at_end = [&](const std::string& dumps, const auto& ends) {
-    // What ranks say of each other as they are ended is no news.
+    // Ranks' reports on each other as they are ended are no news.
     if (!interrupted) say(ccoll::diagnosis(dumps, ends, started));
   };
   if (const auto limit = ccoll::read_time("CCOLL_START_TIMEOUT"); limit && *limit)
@@ -188,7 +188,7 @@ int run_ranks(const Arguments& arguments) {
   return kNotStarted;
 }
 
-/// Tells which libnccl a process calls.
+/// Prints which libnccl a process calls.
 int tell_which(pid_t process) {
   const auto use = ccoll::nccl_of(process);
   if (!use) {
@@ -199,7 +199,7 @@ int tell_which(pid_t process) {
   return 0;
 }
 
-/// Programs that are made for NCCL; those of which no ranks are asked for start their own.
+/// Runs programs made for NCCL; without a number of ranks, they start their own.
 int run_nccl_program(const Arguments& arguments) {
   if (arguments.which) {
     if (!arguments.command.empty()) return misused("--which asks of a process: give no program");

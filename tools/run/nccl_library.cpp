@@ -24,12 +24,12 @@ Result<std::string> nccl_library() {
   std::error_code error;
   const auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   if (error) return fail(ErrorKind::internal, "this command's path: {}", error.message());
-  // Where the build says that it is installed and built, both from this command's folder.
+  // The build's install and build locations, both relative to this command's folder.
   const auto installed = (folder / CCOLL_NCCL_INSTALLED / kSoname).lexically_normal();
   const auto built = (folder / CCOLL_NCCL_BUILT / kSoname).lexically_normal();
   for (const auto& path : {installed, built}) {
     if (!std::filesystem::exists(path, error)) continue;
-    // These part the names in LD_PRELOAD, and nothing can hide them there.
+    // These separate the names in LD_PRELOAD and cannot be escaped.
     if (path.native().find_first_of(": ") != std::string::npos) {
       return fail(ErrorKind::unsupported,
                   "{} cannot be preloaded: a path in LD_PRELOAD has no colons and no spaces",

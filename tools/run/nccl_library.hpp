@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Programs that are made for NCCL, started so that they call ccoll's libnccl.so.2.
+/// Starts programs that are made for NCCL such that they call ccoll's libnccl.so.2.
 
 #include <string>
 #include <vector>
@@ -10,15 +10,15 @@
 
 namespace ccoll {
 
-/// The library that belongs to this command: installed with it, or built beside it. Fails where
-/// there is none, or where its path cannot be preloaded.
+/// The library that belongs to this command: installed with it, or built beside it. Fails if there
+/// is none, or if its path cannot be preloaded.
 Result<std::string> nccl_library();
 
-/// LD_PRELOAD's value with that library before what is there already.
+/// The value of LD_PRELOAD with that library before the present ones.
 Result<std::string> nccl_preload();
 
-/// Becomes the program, which calls ccoll's library, and so do those that it starts. Returns only
-/// where it cannot be started.
+/// Becomes the program; it and its children call ccoll's library. Returns only if it cannot be
+/// started.
 Status become_nccl_program(const std::vector<std::string>& command);
 
 }  // namespace ccoll

@@ -16,9 +16,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Between two looks at the signals: whoever waits for the other nodes can be told to stop.
+/// The interval for checking signals, so that waiting for the other nodes can be stopped.
 constexpr std::chrono::milliseconds kTurn{500};
-/// "RANKS NODES NODE" of the node that came first.
+/// "RANKS NODES NODE" of the first node to arrive.
 constexpr const char* kShapeKey = "cc-run/shape";
 
 int signal_that_came(int signals) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Launchers of one job on several hosts, each started by hand: they make sure that they were told
-/// the same before any rank runs.
+/// Launchers of one job on several hosts, each started by hand: they compare their settings before
+/// any rank runs.
 
 #include <string>
 
@@ -11,10 +11,10 @@
 
 namespace ccoll {
 
-/// Compares what the nodes of the job were started with, at the store that node 0 serves at
-/// `options.store`; the others wait for it for `options.node_time`. Fails with `mismatch`, naming
-/// both sides, when another node has other numbers of ranks or nodes, or the number of this one.
-/// Returns 0, or the number of a signal that came meanwhile by the signalfd `signals`. Blocks.
+/// Compares the nodes' settings at the store that node 0 serves at `options.store`; the others wait
+/// for it for `options.node_time`. Fails with `mismatch`, naming both sides, if another node has
+/// other numbers of ranks or nodes, or this node's index. Returns 0, or the number of a signal that
+/// the signalfd `signals` received meanwhile. Blocks.
 Result<int> agree_with_nodes(const LaunchOptions& options, const std::string& token, int signals);
 
 }  // namespace ccoll

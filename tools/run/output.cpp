@@ -14,8 +14,8 @@ int Output::write_some() {
   std::size_t written = 0;
   int error = 0;
   while (written < kept_.size() && error == 0) {
-    // Not O_NONBLOCK, which everyone who shares the descriptor would get: where poll() sees room,
-    // there is room for PIPE_BUF bytes.
+    // O_NONBLOCK would affect everyone who shares the descriptor; instead, poll() guarantees room
+    // for PIPE_BUF bytes.
     pollfd writable{descriptor_, POLLOUT, 0};
     if (::poll(&writable, 1, 0) == 0) break;
     const auto count = std::min<std::size_t>(kept_.size() - written, PIPE_BUF);

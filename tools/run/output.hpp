@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// An output that others read, written without waiting for them: what they do not take yet is kept.
-/// Knows nothing of ranks or lines.
+/// An output written without waiting for its readers: unread data is buffered. Does not depend on
+/// ranks or lines.
 
 #include <cerrno>
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace ccoll {
 
 class Output {
  public:
-  /// What is kept for a reader that pauses; who adds more than that does not stop at full().
+  /// The buffer for a paused reader; exceeded if data is added despite full().
   static constexpr std::size_t kMostKeptBytes = 1 << 20;
 
   explicit Output(int descriptor) : descriptor_(descriptor) {}
@@ -21,20 +21,20 @@ class Output {
   void add(std::string_view bytes) {
     if (error_ == 0) kept_ += bytes;
   }
-  /// Writes what can be written now. The error's number if that is its end; else 0.
+  /// Writes as much as possible. Returns the errno that ended the output, or 0.
   int write_some();
 
   int descriptor() const { return descriptor_; }
   bool empty() const { return kept_.empty(); }
   bool full() const { return kept_.size() >= kMostKeptBytes; }
-  /// Nobody reads it any more. Where another error ended it, a full disk say, what is added is
-  /// dropped, too, but whoever writes there need not know.
+  /// Nobody reads it any more. If another error, such as a full disk, has ended it, added data is
+  /// dropped, too, but its writers need not know.
   bool unread() const { return error_ == EPIPE; }
 
  private:
   const int descriptor_;
   std::string kept_;
-  int error_ = 0;  // that was its end
+  int error_ = 0;  // the error that ended it
 };
 
 }  // namespace ccoll

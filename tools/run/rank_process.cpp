@@ -32,14 +32,14 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
-/// The child's life up to its program. Only what is safe after a fork: other threads' locks may be
-/// held for ever here. Returns the error's number if it could not become the program.
+/// The child's part before its program. It may only do what is safe after a fork, because other
+/// threads' locks may be held for ever. Returns the errno if exec failed.
 int become(const ProcessPlan& plan, char* const* arguments, char* const* environment,
            pid_t launcher) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != launcher) ::_exit(1);
-  // First out of the way of 0, 1 and 2, which they may be themselves.
+  // Move them away from 0, 1 and 2, which they may occupy.
   const int input = ::fcntl(plan.input, F_DUPFD_CLOEXEC, 3);
   const int output = ::fcntl(plan.output, F_DUPFD_CLOEXEC, 3);
   const int error = ::fcntl(plan.error, F_DUPFD_CLOEXEC, 3);
@@ -68,7 +68,7 @@ Result<pid_t> start_process(const ProcessPlan& plan) {
     [[maybe_unused]] const auto ignored = ::write(report->writing.number(), &error, sizeof error);
     ::_exit(127);
   }
-  // Also here: whoever comes first, the group exists before anyone signals it.
+  // Also set here, so that the group exists before anyone signals it, whichever process is first.
   ::setpgid(pid, pid);
   report->writing.close();
   int error = 0;
@@ -76,7 +76,7 @@ Result<pid_t> start_process(const ProcessPlan& plan) {
   do {
     got = ::read(report->reading.number(), &error, sizeof error);
   } while (got < 0 && errno == EINTR);
-  if (got <= 0) return pid;  // closed by the program's start
+  if (got <= 0) return pid;  // the program's start closed it
   ::waitpid(pid, nullptr, 0);
   return fail(ErrorKind::invalid_argument, "cannot start '{}': {}", plan.command[0],
               os_error(error));
@@ -84,8 +84,8 @@ Result<pid_t> start_process(const ProcessPlan& plan) {
 
 namespace {
 
-/// Reads groups until the launcher is no more, or kills it. `groups` was made before the fork. The
-/// launcher has one thread then, so that the heap is whole here.
+/// Reads groups until the launcher ends this process or dies. `groups` was allocated before the
+/// fork; the launcher has one thread then, so the heap is consistent here.
 [[noreturn]] void watch_launcher(int line, const std::string& directory,
                                  std::vector<pid_t>& groups) {
   ::setsid();  // away from the terminal's signals
@@ -126,7 +126,7 @@ void Guard::watch(pid_t group) {
 
 Guard::~Guard() {
   if (!line_.open()) return;
-  // A word would not do: somebody may have stopped it.
+  // A message is not enough, because the process may be stopped.
   ::kill(pid_, SIGKILL);
   ::waitpid(pid_, nullptr, 0);
 }

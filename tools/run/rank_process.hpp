@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Starting processes that never outlive the launcher. Knows nothing of ranks' output or of when a
-/// job is over.
+/// Starts processes that never outlive the launcher. Does not depend on ranks' output or on the end
+/// of a job.
 
 #include <signal.h>
 #include <sys/types.h>
@@ -20,13 +20,13 @@ struct Pipe {
   FileDescriptor writing;
 };
 
-/// Both ends closed in programs that are started.
+/// Both ends are close-on-exec.
 Result<Pipe> make_pipe();
 
 struct ProcessPlan {
   std::vector<std::string> command;
   std::vector<std::string> environment;  ///< all of it, "NAME=value"
-  int input = 0;                         ///< what becomes descriptors 0, 1 and 2
+  int input = 0;                         ///< these become descriptors 0, 1 and 2
   int output = 1;
   int error = 2;
   sigset_t signal_mask{};
@@ -36,14 +36,14 @@ struct ProcessPlan {
 /// ends. Returns once the program runs or could not be executed.
 Result<pid_t> start_process(const ProcessPlan& plan);
 
-/// A small process that watches this one. If this one dies, it kills the process groups it was told
-/// of, children of children too, and removes `directory` with all that is in it.
+/// A small process that watches this one. If this one dies, it kills the registered process groups,
+/// including grandchildren, and removes `directory` with its contents.
 class Guard {
  public:
   static Result<Guard> start(std::string directory, int most_groups);
   Guard(Guard&&) = default;
   Guard& operator=(Guard&&) = delete;
-  /// Ends the watch, and leaves groups and directory alone.
+  /// Stops watching, and leaves groups and directory alone.
   ~Guard();
 
   void watch(pid_t group);

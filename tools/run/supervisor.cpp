@@ -26,23 +26,23 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// How long a rank that is ending is waited for before others' ends are told.
+/// How long to wait for an ending rank before reporting others' ends.
 constexpr std::chrono::seconds kEndingTime{1};
 constexpr int kSignalBase = 128;  // a shell's status for "died of signal N" is 128 + N
-/// How long output is awaited from descendants of ranks that are over.
+/// How long to wait for output from descendants of ended ranks.
 constexpr auto kLastWords = 1s;
-/// A rank's connections close before its end can be asked for; so soon it can.
+/// A rank's connections close before its end is visible; this is the longest delay.
 constexpr auto kUntilAnEndShows = 50ms;
-/// At the directory where dumps are to come.
+/// The interval for checking the dumps' directory.
 constexpr auto kBetweenLooks = 30ms;
 
-/// "SIGKILL"; no two threads ask here.
+/// "SIGKILL"; only one thread calls this.
 std::string signal_name(int signal) {
   const char* const name = ::sigabbrev_np(signal);
   return name ? std::string("SIG") + name : fmt::format("signal {}", signal);
 }
 
-/// Whether the process has taken charge of the signal, which would else end it.
+/// Whether the process handles the signal, which would otherwise end it.
 bool catches(pid_t process, int signal) {
   std::ifstream file(fmt::format("/proc/{}/status", process));
   for (std::string line; std::getline(file, line);) {
@@ -54,7 +54,7 @@ bool catches(pid_t process, int signal) {
   return false;
 }
 
-/// As by SIGSTOP; a debugger's stop is another. It stays to be asked again.
+/// Stopped by SIGSTOP, not by a debugger. The state stays available for later queries.
 bool is_stopped(pid_t child) {
   siginfo_t info{};
   const int asked = ::waitid(P_PID, static_cast<id_t>(child), &info, WSTOPPED | WNOHANG | WNOWAIT);
@@ -85,7 +85,7 @@ int Supervisor::run() {
 void Supervisor::write_the_rest() {
   for (auto& rank : ranks_) {
     for (auto& stream : rank.streams) {
-      // There may have been no room for what it said last.
+      // There may have been no room for its last output.
       pollfd readable{stream.reading.number(), POLLIN, 0};
       if (stream.reading.open() && ::poll(&readable, 1, 0) > 0) pass_on(stream);
       output_of(stream).add(stream.lines.finish());
@@ -140,12 +140,12 @@ void Supervisor::wait_for_something(int most_milliseconds) {
     }
   }
   if (::poll(watched.data(), watched.size(), most_milliseconds) <= 0) return;
-  // Where nobody reads any more, what is said may be about the one who has met that.
+  // If nobody reads the output, a rank may have died of that; see so before printing complaints.
   if (ending_ == Ending::no && is_output_unread()) {
     std::this_thread::sleep_for(kUntilAnEndShows);
     look_for_ends();
   }
-  // Output first: what a rank said comes before the news of its end.
+  // Output comes first, so that a rank's words precede the news of its end.
   for (std::size_t i = 0; i < streams.size(); ++i) {
     if (watched[first_stream + i].revents != 0) pass_on(*streams[i]);
   }
@@ -163,7 +163,7 @@ void Supervisor::pass_on(RankProcess::Stream& stream) {
   }
   if (is_quiet_ && stream.to == STDERR_FILENO) return;
   output_of(stream).add(stream.lines.feed({read_.data(), static_cast<std::size_t>(got)}));
-  // Nobody reads us any more: then the rank is to learn that too (SIGPIPE).
+  // If nobody reads our output, the rank must notice, too (SIGPIPE).
   if (output_of(stream).unread()) stream.reading.close();
 }
 
@@ -173,7 +173,7 @@ Output& Supervisor::output_of(const RankProcess::Stream& stream) {
 
 void Supervisor::flush(Output& output) {
   const int error = output.write_some();
-  // That nobody reads any more (`| head`) is no failure; a full disk is.
+  // A closed pipe (`| head`) is no failure; a full disk is.
   if (error == 0 || error == EPIPE) return;
   lost_output_ = true;
   if (output.descriptor() == STDOUT_FILENO) {
@@ -220,7 +220,7 @@ bool Supervisor::have_dumped() {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(dumps_, ignored))
     if (entry.last_write_time(ignored) >= asked_->since) files++;
-  // A rank may have several communicators, whose dumps come one after the other.
+  // A rank may have several communicators, which dump one after another.
   const bool still = files == std::exchange(asked_->files, files);
   return now >= asked_->until || (still && files >= static_cast<std::size_t>(asked_->ranks));
 }
@@ -235,8 +235,8 @@ void Supervisor::forward_signal() {
 void Supervisor::look_for_ends() {
   if (last_end_) return;
   std::vector<RankEnd> ends = find_ends();
-  // A rank that is killed loses its connections before it is over, and others may have ended for
-  // that in the meantime.
+  // A killed rank loses its connections before its end is visible, and others may already have
+  // ended because of it.
   const auto limit = Clock::now() + kEndingTime;
   const auto others_end = [this] {
     return std::ranges::any_of(
@@ -248,10 +248,10 @@ void Supervisor::look_for_ends() {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     std::ranges::move(find_ends(), std::back_inserter(ends));
   }
-  // Of ranks that are found together the killed one is the cause, and the others report it.
+  // Among ranks found together, the killed one is the cause, and the others report it.
   std::ranges::stable_partition(ends, &RankEnd::by_signal);
   for (auto& end : ends) {
-    // Of those that we ended ourselves the first cause has been told.
+    // For ranks that we ended ourselves, the first cause has been reported.
     end.expected = ending_ >= Ending::told || (end.by_signal && end.code == interrupted_);
     rank_is_over(end);
     ends_.push_back(end);

@@ -26,12 +26,12 @@ namespace {
 constexpr const char* kFunction = "ncclAllReduce";
 /// A variable that only ccoll's library reads.
 constexpr const char* kOurs = "CCOLL_NCCL_HOST";
-/// A chain of libraries that is longer is none.
+/// A longer chain of libraries is invalid.
 constexpr int kMostLibraries = 10000;
 
 struct Mapped {
   std::string path;
-  std::uint64_t begin = 0;  ///< of the file's first byte in memory
+  std::uint64_t begin = 0;  ///< where the file's first byte is in memory
 };
 
 std::string place(pid_t process, const char* what) {
@@ -59,7 +59,7 @@ Result<std::vector<Mapped>> mapped_files(pid_t process) {
   return files;
 }
 
-/// Another process's memory.
+/// Reads another process's memory.
 class MemoryOf {
  public:
   explicit MemoryOf(pid_t process)
@@ -86,8 +86,8 @@ class MemoryOf {
   FileDescriptor file_;
 };
 
-/// The loaded files in the order in which the loader asks them; empty if it cannot be seen. The
-/// program itself has an empty name.
+/// The loaded files in the loader's search order; empty if it cannot be determined. The program
+/// itself has an empty name.
 std::vector<std::string> loading_order(pid_t process, const ElfFile& program,
                                        const std::vector<Mapped>& files, const std::string& path) {
   const MemoryOf memory(process);
@@ -115,7 +115,7 @@ std::vector<std::string> loading_order(pid_t process, const ElfFile& program,
   return order;
 }
 
-/// A path as the maps have it: without links.
+/// A path without links, as in the maps.
 std::string real_path(const std::string& path) {
   char* const resolved = ::realpath(path.c_str(), nullptr);
   if (resolved == nullptr) return path;
@@ -133,7 +133,7 @@ Result<NcclInUse> nccl_of(pid_t process) {
   const std::string program_path = real_path(place(process, "exe"));
   const auto program = ElfFile::read(place(process, "exe"));
   NcclInUse use;
-  // It also comes first where it exports it.
+  // An exported function of the program also comes first.
   if (program && (program->contains(kFunction) || program->exports(kFunction))) {
     use.path = program_path;
     use.is_static = true;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Which libnccl a running process calls: several may be mapped, of which the loader's order says
-/// whose functions win.
+/// Which libnccl a running process calls: if several are mapped, the loader's order decides.
 
 #include <sys/types.h>
 
@@ -14,19 +13,19 @@
 namespace ccoll {
 
 struct NcclInUse {
-  std::string path;  ///< of the library whose functions are called, or of the program itself
+  std::string path;  ///< of the called library, or of the program itself
   bool is_ours = false;
-  /// It is part of the program, so that no other library can take its place.
+  /// It is part of the program, so that no other library can replace it.
   bool is_static = false;
-  /// False: there are several, and in which order they were loaded could not be seen.
+  /// False: there are several, and their order could not be determined.
   bool is_certain = true;
-  std::vector<std::string> others;  ///< libraries that are mapped too, and not called
+  std::vector<std::string> others;  ///< further mapped libraries, which are not called
 };
 
-/// Fails where there is no such process, it may not be looked at, or it has no libnccl.
+/// Fails if there is no such process, it may not be inspected, or it has no libnccl.
 Result<NcclInUse> nccl_of(pid_t process);
 
-/// As cc-run prints it.
+/// In cc-run's format.
 std::string text(pid_t process, const NcclInUse& use);
 
 }  // namespace ccoll

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// cc-show: how collective operations work, for people to see.
+/// cc-show: shows people how collective operations work.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -9,7 +9,7 @@
 
 namespace {
 
-/// Returns the status to exit with.
+/// Returns the exit status.
 ccoll::Result<int> run(int argc, char** argv) {
   const auto output = ccoll::show::run(argc, argv);
   CCOLL_TRY(output);

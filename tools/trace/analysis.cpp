@@ -50,7 +50,7 @@ std::uint64_t length_of(std::vector<std::pair<std::uint64_t, std::uint64_t>> int
   return length;
 }
 
-/// What made a step go on no earlier than it did.
+/// The reason why a step proceeded no earlier.
 struct Origin {
   Cause cause = Cause::began;
   StepPlace step;
@@ -67,7 +67,7 @@ class PathFinder {
     if (!at) return path;
     auto end = run_of(*at).end;
     std::set<StepPlace> seen;
-    // Records that contradict themselves may form a cycle.
+    // Contradictory records may form a cycle.
     while (seen.insert(*at).second) {
       const auto& run = run_of(*at);
       const auto moved = std::min(run.moved, end);
@@ -98,7 +98,7 @@ class PathFinder {
     return last;
   }
 
-  /// The later of what it waited for and what its rank did before.
+  /// The later of the event it waited for and its rank's previous step.
   Origin origin_of(StepPlace place) const {
     const auto& run = run_of(place);
     Origin origin{Cause::began, place, call_.ranks[place.rank]->begin};
@@ -107,7 +107,7 @@ class PathFinder {
       origin = {Cause::turn, before, run_of(before).end};
     }
     const auto awaited = awaited_by(place, run);
-    // A sender's clock is read after its slice may have been seen.
+    // A sender's clock may be read after its slice has been seen.
     if (awaited && std::min(awaited->end, run.moved) >= std::min(origin.end, run.moved))
       return *awaited;
     return origin;
@@ -165,7 +165,7 @@ class PathFinder {
 
 using Counts = std::vector<std::uint64_t>;
 
-/// Those that a rank has recorded; empty: none.
+/// The counts that a rank has recorded; empty: none.
 Counts counts_of(const WholeCall& call, Rank rank) {
   Counts counts;
   if (!call.ranks[rank]) return counts;
@@ -177,7 +177,7 @@ Counts counts_of(const WholeCall& call, Rank rank) {
   return counts;
 }
 
-/// What each rank sends to each.
+/// The counts from each rank to each.
 std::optional<Counts> matrix_of(const WholeCall& call) {
   Counts matrix;
   for (Rank rank = 0; rank < call.ranks.size(); rank++) {
@@ -188,7 +188,7 @@ std::optional<Counts> matrix_of(const WholeCall& call) {
   return matrix;
 }
 
-/// What all ranks know, or the root and each rank of its own block.
+/// The counts that all ranks know, or that the root and each rank for its own block know.
 std::optional<Counts> row_of(const Planned& planned, const WholeCall& call) {
   const bool is_private = sizes_are_private(planned.problem.kind);
   Counts row;

@@ -19,7 +19,7 @@ constexpr std::uint32_t kMostTextBytes = 16 << 20;
 /// 40 million entries.
 constexpr std::uint64_t kMostFileBytes = std::uint64_t{2} << 30;
 
-/// Turns ticks into nanoseconds along straight lines between pairs that were read together.
+/// Converts ticks to nanoseconds by linear interpolation between pairs of simultaneous readings.
 class TickClock {
  public:
   struct Pair {
@@ -27,12 +27,12 @@ class TickClock {
     std::uint64_t ns;
   };
 
-  /// Neither goes back from one to the next.
+  /// Neither value decreases from one pair to the next.
   explicit TickClock(const std::vector<Pair>& pairs) {
     for (const auto& pair : pairs) {
       is_same_ &= pair.ticks == pair.ns;
-      // Between near ones the error of reading them would tell more than the clocks.
-      // Where ticks stand still, no line goes through both.
+      // Between close pairs, reading errors would dominate. If ticks do not advance, no line passes
+      // through both.
       if (knots_.empty() ||
           (pair.ns - knots_.back().ns >= kLeastApart && pair.ticks > knots_.back().ticks))
         knots_.push_back(pair);
@@ -51,7 +51,7 @@ class TickClock {
     if (ticks < from.ticks)
       return from.ns - std::min(from.ns, whole(ns_per_tick, from.ticks - ticks));
     const auto ns = from.ns + std::min(kLast - from.ns, whole(ns_per_tick, ticks - from.ticks));
-    // Rounding must not put one line's times among the next one's.
+    // Rounding must not move one line's times into the next one's.
     return ticks <= to.ticks ? std::min(ns, to.ns) : std::max(ns, to.ns);
   }
 
@@ -59,7 +59,7 @@ class TickClock {
   static constexpr std::uint64_t kLeastApart = 1'000'000;
   static constexpr std::uint64_t kLast = std::numeric_limits<std::uint64_t>::max();
 
-  /// Whatever a file says, times stay those that there are, and in order.
+  /// Whatever a file contains, times stay representable and ordered.
   static std::uint64_t whole(double ns_per_tick, std::uint64_t ticks) {
     const double ns = ns_per_tick * static_cast<double>(ticks);
     return ns < 1.8e19 ? static_cast<std::uint64_t>(ns) : kLast;
@@ -120,7 +120,7 @@ class Reader {
     return entry;
   }
   EntryKind kind() const { return static_cast<EntryKind>(bytes_.front()); }
-  /// What follows the entry; 0 where that says what is yet to be refused.
+  /// The size of the text after the entry; 0 if the entry is yet to be refused.
   std::size_t text_bytes_of_entry() const {
     if (kind() != EntryKind::plan) return 0;
     const auto bytes = look<PlanEntry>().text_bytes;
@@ -260,7 +260,7 @@ class Reader {
     return {};
   }
 
-  /// Messages have them already.
+  /// Converts times; messages have them already.
   void make_nanoseconds() {
     const TickClock clock(clocks_);
     const auto change = [&](std::uint64_t& time) { time = clock.ns_of(time); };
@@ -282,7 +282,7 @@ class Reader {
   std::string_view bytes_;
   std::vector<TickClock::Pair> clocks_;
   std::size_t at_ = 0;     ///< where they begin in the file
-  std::size_t entry_ = 0;  ///< where the present entry does
+  std::size_t entry_ = 0;  ///< where the current entry begins
   std::size_t unknown_ = 0;
   Trace trace_;
 };
@@ -316,7 +316,7 @@ Result<Trace> read_trace(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   file.read(bytes.data(), static_cast<std::streamsize>(size));
   if (!file.is_open() || file.bad()) return refuse(std::strerror(errno));
-  // Its program may still write to it, or another cut it short.
+  // Its program may still write to it, or another may truncate it.
   bytes.resize(static_cast<std::size_t>(file.gcount()));
   return parse_trace(path, bytes);
 }

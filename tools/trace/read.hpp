@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Reads trace files, which anybody may have written or cut short.
+/// Reads trace files, which may come from anyone or be truncated.
 
 #include <array>
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace ccoll::trace {
 
-/// A step of one window. begin ≤ moved ≤ end; times are the trace's clock's.
+/// A step of one window. begin ≤ moved ≤ end, on the trace's clock.
 struct StepRun {
   std::uint16_t lane = 0;
   std::uint32_t step = 0;
@@ -39,11 +39,12 @@ struct BlockCounts {
 
 struct CallRun {
   std::uint64_t sequence = 0;
-  std::uint32_t plan = 0;  ///< one of the trace's
-  Signature signature;     ///< of count, root, kind, type and op only
+  std::uint32_t plan = 0;  ///< index into the trace's plans
+  Signature signature;     ///< only count, root, kind, type and op are set
   std::uint64_t begin = 0;
   std::optional<std::uint64_t> end;  ///< none: it failed, or the trace ends before
-  std::vector<BlockCounts> blocks;   ///< what is known of ragged ones; the rest is 0 unless empty
+  std::vector<BlockCounts> blocks;   ///< the known counts of ragged blocks; the rest is 0 unless
+                                     // empty
   std::vector<StepRun> steps;        ///< in the order in which they ended
   friend bool operator==(const CallRun&, const CallRun&) = default;
 };
@@ -73,17 +74,17 @@ struct Trace {
   std::vector<CallRun> calls;  ///< by sequence, ascending
   std::vector<MessageRun> messages;
   std::vector<WriteRun> writes;
-  /// What a reader should know: that it ends early, that it has entries of a later version.
+  /// Notes for the reader: that it ends early, or has entries of a later version.
   std::vector<std::string> remarks;
 };
 
-/// A time that far later, or earlier; never beyond what there are times for.
+/// The time moved later, or earlier; limited to the representable range.
 std::uint64_t moved_by(std::uint64_t time, std::int64_t offset);
 
-/// Fails where the file is no trace or says what cannot be, naming it and the byte; what is only
-/// cut short is read as far as it goes.
+/// Fails if the file is no trace or is inconsistent, naming it and the byte; a truncated file is
+/// read as far as it goes.
 Result<Trace> read_trace(const std::string& path);
-/// The same of a file's bytes; `path` is for messages.
+/// The same for a file's bytes; `path` is for messages.
 Result<Trace> parse_trace(const std::string& path, std::string_view bytes);
 
 }  // namespace ccoll::trace

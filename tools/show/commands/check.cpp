@@ -16,12 +16,12 @@ namespace ccoll::show {
 
 namespace {
 
-/// What costs are fitted to where none have been kept: calls of other sizes than those that people
-/// ask about, so that no prediction knows its answer.
+/// If no costs are kept, they are fitted to calls of other sizes than those that people ask about,
+/// so that no prediction knows its answer.
 constexpr std::string_view kFittedOperation = "all_reduce";
 constexpr std::uint64_t kFittedBytes[] = {40, 6 << 10, 384 << 10};
 
-/// What the library goes by among that many processes that share memory here.
+/// The library's costs for that many processes that share memory here.
 struct Here {
   Rank cores = 1;
   CostTable costs;
@@ -48,14 +48,14 @@ sim::Network network_of(const CostTable& costs, Rank cores) {
   return network;
 }
 
-/// One call that is measured and simulated.
+/// One measured and simulated call.
 struct Case {
   TimedCall call;
-  Measured planned;  ///< as the library carries it out; its time is not looked at
+  Measured planned;  ///< as the library runs it; its time is unused
   double predicted_us = 0;
 };
 
-/// Algorithms for several hosts have nothing to do on one.
+/// Algorithms for several hosts do not apply on one.
 std::vector<Case> cases_of(const Question& question, const CostTable& costs, Rank ranks) {
   std::vector<Case> cases;
   const bench::Operation& operation = *question.operation;
@@ -88,7 +88,7 @@ Question question_for_costs() {
   return question;
 }
 
-/// The costs that all the measured calls together speak for.
+/// The costs fitted to all measured calls together.
 CostTable fitted_to(const CostTable& costs, const std::vector<Case>& cases) {
   std::vector<Measured> measured;
   for (const Case& one : cases) {
@@ -99,7 +99,7 @@ CostTable fitted_to(const CostTable& costs, const std::vector<Case>& cases) {
   return with(costs, fit(costs, measured));
 }
 
-/// Fills in what all of them take.
+/// Fills in the times of all cases.
 Status time_cases(Rank ranks, std::initializer_list<std::vector<Case>*> lists) {
   std::vector<TimedCall> calls;
   for (const auto* list : lists)
@@ -111,7 +111,7 @@ Status time_cases(Rank ranks, std::initializer_list<std::vector<Case>*> lists) {
   return {};
 }
 
-/// All that is found out about one number of ranks.
+/// The results for one number of ranks.
 struct Checked {
   std::vector<Case> cases;
   CostTable costs;
@@ -158,7 +158,7 @@ std::string table_of(Rank ranks, const Checked& checked) {
   return text;
 }
 
-/// How far all predictions are off together.
+/// The total error of all predictions.
 class Verdict {
  public:
   void add(const std::vector<Case>& cases) {

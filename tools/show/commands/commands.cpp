@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The list of all subcommands, and reading the command line.
+/// The list of all subcommands, and the command line's parser.
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -42,7 +42,7 @@ constexpr std::array kCommands = {
             add_trace},
 };
 
-/// For somebody who typed no argument: no more than a terminal of 24 lines shows.
+/// For a user who gave no argument: it fits a terminal of 24 lines.
 Output overview() {
   const std::size_t width = bench::output_columns();
   std::string text =
@@ -67,7 +67,7 @@ Output overview() {
   return {text, 0};
 }
 
-/// CLI11 knows only that something is left over.
+/// CLI11 reports only that a word is left over.
 std::string unknown_command(std::string_view word) {
   std::vector<std::string_view> names;
   for (const Command& command : commands()) names.push_back(command.name);

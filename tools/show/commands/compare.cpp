@@ -30,15 +30,15 @@ namespace {
 
 struct CompareOptions {
   CallWords words;
-  std::vector<std::string> names;  ///< of algorithms; before them perhaps the operation's
+  std::vector<std::string> names;  ///< names of algorithms, maybe after the operation's
   double latency_us = LinkCosts{}.latency_ns / 1e3;
   double bandwidth_gb_per_s = LinkCosts{}.bandwidth_bytes_per_s / 1e9;
-  bool writes = false;  ///< a page
+  bool writes = false;  ///< writes a page
   std::string path;
   std::optional<std::size_t> width;
 };
 
-/// CLI::Range lets through what is no number at all.
+/// CLI::Range accepts values that are not numbers.
 std::function<std::string(const std::string&)> finite_from(double least, double most) {
   return [=](const std::string& text) {
     double value = 0;
@@ -64,8 +64,8 @@ std::string clock_text(const CompareOptions& options) {
       options.bandwidth_gb_per_s, options.latency_us);
 }
 
-/// Each rank has one way out and one way in. Nothing takes time but these and the latency, and
-/// nobody waits for room.
+/// Each rank has one link out and one link in. Only these and the latency take time, and no rank
+/// waits for room.
 sim::Network network_of(const LinkCosts& links) {
   sim::Network network;
   network.inside.latency_ns = links.latency_ns;
@@ -132,7 +132,7 @@ std::string table(const std::vector<Runner>& runners) {
   return text;
 }
 
-/// The same, at other sizes and on other networks.
+/// The same algorithms, at other sizes and on other networks.
 CurvesAsked asked_of(const std::vector<Runner>& runners, const CompareOptions& options) {
   const Call& call = runners.front().picture.call;
   CurvesAsked asked;
@@ -217,7 +217,7 @@ Result<std::vector<double>> round_ends_us(const Picture& picture, const LinkCost
                                          one_window(call.problem, call.entry->algorithm));
   CCOLL_TRY(arrivals);
   using Way = std::tuple<Rank, std::uint16_t, Rank>;
-  std::map<Way, std::vector<sim::Picoseconds>> coming;  // the next one last
+  std::map<Way, std::vector<sim::Picoseconds>> coming;  // the next one is last
   for (const sim::Arrivals& each : *arrivals)
     coming[{each.from, each.lane, each.to}].assign(each.times.rbegin(), each.times.rend());
   std::vector<double> ends;

@@ -2,7 +2,7 @@
 #pragma once
 
 /// `cc-show compare ALGORITHM...`: several algorithms of one operation on one clock, as figures and
-/// as a page on which they run side by side.
+/// as an animated page with all side by side.
 
 #include <vector>
 
@@ -15,9 +15,9 @@ namespace ccoll::show {
 
 Action add_compare(CLI::App& app);
 
-/// When each round ends, in microseconds of virtual time: its last message has come, and those of
-/// the rounds before. A rank sends and receives at the links' bandwidth at most, with all its
-/// messages together.
+/// When each round ends, in microseconds of virtual time: once its messages and those of earlier
+/// rounds have arrived. A rank sends and receives all its messages together at most at the links'
+/// bandwidth.
 Result<std::vector<double>> round_ends_us(const Picture& picture, const LinkCosts& links);
 
 }  // namespace ccoll::show

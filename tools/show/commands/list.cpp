@@ -19,7 +19,7 @@ namespace ccoll::show {
 
 namespace {
 
-/// How many messages must wait for each other, and what the busiest rank does.
+/// The number of sequential messages, and the busiest rank's work.
 std::string table(const bench::Operation& operation, const Problem& problem, std::size_t width) {
   using Align = bench::TextTable::Align;
   bench::TextTable costs(

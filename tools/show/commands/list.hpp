@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// `cc-show list OP`: what each algorithm of an operation costs, from its formulas, and where it
-/// comes from; without OP which there are.
+/// `cc-show list OP`: the cost of each algorithm of an operation by its formulas, and its source;
+/// without OP, all operations.
 
 #include <cstddef>
 #include <string>

@@ -31,7 +31,7 @@ namespace ccoll::show {
 namespace {
 
 constexpr std::uint32_t kMostRanksCalled = 64;
-/// Of all ranks' buffers: more is not read by people.
+/// In all ranks' buffers: people do not read more.
 constexpr std::uint64_t kMostElementsShown = 100'000;
 constexpr std::size_t kMostInputBytes = 16 << 20;
 
@@ -49,7 +49,7 @@ struct Words {
 
 bool is_callable(const bench::Operation& operation) { return operation.name != "ping_pong"; }
 
-/// With --splits, the v-operation of that name; with --chain, messages one after another.
+/// With --splits, the v-operation of that name; with --chain, messages in sequence.
 Result<const bench::Operation*> operation_of(const Words& words, const std::string& name) {
   const bench::Operation* found = bench::find_operation(name);
   if (found == nullptr || !is_callable(*found)) {
@@ -82,10 +82,10 @@ Result<const bench::Operation*> operation_of(const Words& words, const std::stri
   return found;
 }
 
-/// A rank's numbers in each.
+/// The numbers of a rank in each line.
 using InputLines = std::vector<std::vector<double>>;
 
-/// Those of the file that --in names; none where it is an expression.
+/// The lines of the file that --in names; empty if it is an expression.
 Result<InputLines> input_lines(const std::string& path) {
   InputLines lines;
   std::error_code ignored;
@@ -108,7 +108,7 @@ Result<InputLines> input_lines(const std::string& path) {
   return lines;
 }
 
-/// Element by element what each rank puts in: `elems` of them.
+/// Evaluates a rank's input element by element: `elems` of them.
 Result<std::vector<double>> values_of(const Words& words, const InputLines& lines,
                                       std::uint32_t rank, std::uint64_t elems) {
   std::vector<double> values;
@@ -128,7 +128,7 @@ Result<std::vector<double>> values_of(const Words& words, const InputLines& line
   return values;
 }
 
-/// One line of the file that --in may name decides, else one element for each rank.
+/// One line of the file of --in determines it, else one element for each rank.
 std::uint64_t count_of(const Words& words, const InputLines& lines, Example example) {
   const bench::Operation& operation = *example.operation;
   if (!operation.has_data || operation.ragged || !example.buffers.empty()) return 0;
@@ -143,7 +143,7 @@ std::uint64_t count_of(const Words& words, const InputLines& lines, Example exam
   return numbers / std::max<std::uint64_t>(1, lengths_of(example, party, root).input);
 }
 
-/// Those that --groups or --chain gives, else one of all ranks.
+/// The groups of --groups or --chain, else one group of all ranks.
 Result<std::vector<RankGroup>> groups_of(const Words& words) {
   if (!words.groups.empty()) return rank_groups_of(words.groups, words.call.ranks);
   if (words.chain.empty()) {
@@ -161,7 +161,7 @@ Result<std::vector<RankGroup>> groups_of(const Words& words) {
   return chains;
 }
 
-/// Who calls together, each with its root.
+/// The groups that call together, each with its root.
 Result<std::vector<Party>> parties_of(const Words& words, const bench::Operation& operation) {
   auto groups = groups_of(words);
   CCOLL_TRY(groups);
@@ -184,7 +184,7 @@ Result<std::vector<Party>> parties_of(const Words& words, const bench::Operation
   return parties;
 }
 
-/// Messages have no algorithms and do not look at it.
+/// Messages have no algorithms and ignore the name.
 Status check_algorithm(const bench::Operation& operation, const std::string& name) {
   if (name.empty() || !operation.kind) return {};
   std::vector<std::string_view> names;
@@ -210,7 +210,7 @@ Status check_size(const Example& example) {
               kMostElementsShown);
 }
 
-/// Gives every rank its numbers, and room for what it gets.
+/// Gives every rank its numbers, and memory for its results.
 Status fill(const Words& words, const InputLines& lines, Example& example) {
   const DataType type = example.arguments.type;
   example.before.resize(example.ranks);
@@ -230,7 +230,7 @@ Status fill(const Words& words, const InputLines& lines, Example& example) {
   return {};
 }
 
-/// Options that exclude one another.
+/// Checks options that exclude one another.
 Status check_options(const Words& words, std::size_t operations) {
   if (!words.chain.empty() && !words.groups.empty())
     return fail(ErrorKind::invalid_argument,

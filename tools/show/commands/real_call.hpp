@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// `cc-show call`: an operation really executed by ranks that are threads of this process, and
+/// `cc-show call`: really runs an operation on ranks that are threads of this process, and shows
 /// every rank's buffers before and after it.
 
 #include "show/commands/command.hpp"

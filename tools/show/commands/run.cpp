@@ -20,12 +20,12 @@ namespace {
 struct RunOptions {
   std::string path;
   bool execute = false;
-  std::string transport;  ///< empty: no times are taken
+  std::string transport;  ///< empty: nothing is timed
   ViewOptions view;
 };
 
-/// Every algorithm is timed, over connections that all end in this process and its two hands: more
-/// ranks take minutes, and more descriptors than a process has.
+/// Every algorithm is timed over connections whose both ends are in this process: more ranks take
+/// minutes, and more descriptors than a process has.
 constexpr Rank kMostRanksConnected = 16;
 
 Result<Output> execute_file(const Picture& picture, const std::string& transport,
@@ -62,7 +62,7 @@ Result<Output> show_file(const RunOptions& options) {
                 "expected at most {}; or inproc",
                 options.transport, file->call.problem.size, kMostRanksConnected);
   const Picture picture = picture_of(std::move(*file));
-  // What the verifier objects to is shown instead.
+  // The verifier's objections are shown instead.
   if (!options.execute || !picture.report.ok()) return view(picture, options.view);
   return execute_file(picture, options.transport, bench::columns_of(options.view.width));
 }

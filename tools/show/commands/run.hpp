@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// `cc-show run FILE`: a schedule that somebody has written, proven and drawn like those of the
-/// library.
+/// `cc-show run FILE`: a user's schedule, proven and drawn like the library's.
 
 #include "show/commands/command.hpp"
 

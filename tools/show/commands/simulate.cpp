@@ -36,7 +36,7 @@ struct SimulateWords {
   std::string algorithms = "all";
   std::string type = "float32";
   Rank root = 0;
-  bool writes = false;  ///< a page
+  bool writes = false;  ///< writes a page
   std::string page;
   std::string format = "text";
   bool shows_network = false;
@@ -45,10 +45,10 @@ struct SimulateWords {
   std::optional<std::size_t> width;
 };
 
-/// Simulating more at once answers no question.
+/// Larger simulations are not useful.
 constexpr std::size_t kMostValues = 64;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 44;
-/// Of a network's file.
+/// Limits a network's file.
 constexpr std::size_t kMostNetworkBytes = 1 << 20;
 
 Result<std::vector<Rank>> ranks_of(const std::string& list) {
@@ -68,7 +68,7 @@ Result<std::vector<Rank>> ranks_of(const std::string& list) {
   return all;
 }
 
-/// "8,64K", "8..1G": from the first to the last, each four times the one before.
+/// "8,64K", "8..1G": each size from the first to the last is four times the one before.
 Result<std::vector<std::uint64_t>> bytes_of(const std::string& list) {
   std::vector<std::uint64_t> all;
   for (const std::string& part : bench::split_list(list)) {
@@ -107,7 +107,7 @@ Result<std::vector<Algorithm>> algorithms_of(const std::string& list, Kind kind)
   return all;
 }
 
-/// What has a '/' or ends with ".net" is a file.
+/// A name with a '/' or the ending ".net" is a file.
 Result<std::string> text_of_network(const std::string& name) {
   if (name.find('/') == std::string::npos && !name.ends_with(".net"))
     return sim::network_text(name);
@@ -140,7 +140,7 @@ Result<Question> question_of(const SimulateWords& words) {
   auto bytes = bytes_of(words.bytes);
   CCOLL_TRY(bytes);
   question.bytes = std::move(*bytes);
-  // There is one size of nothing.
+  // Without data there is only one size.
   if (!question.operation->has_data) question.bytes = {1};
   auto algorithms = algorithms_of(words.algorithms, *question.operation->kind);
   CCOLL_TRY(algorithms);
@@ -173,7 +173,7 @@ std::string networks_text() {
          "or a file of one's own (docs/simulation.md); --show-net prints one to begin with.\n";
 }
 
-/// Real calls take the time that they take, and a machine has few cores.
+/// Real calls take real time, and a machine has few cores.
 SimulateWords for_check(SimulateWords words, bool has_ranks, bool has_bytes) {
   if (words.operation.empty()) words.operation = "all_reduce";
   if (!has_ranks) words.ranks = "2,4,8";
@@ -197,7 +197,7 @@ Result<Output> json_answer(const SimulateWords& words, const Question& question)
   return Output{study_json(question, sheets), 0};
 }
 
-/// A table for each number of ranks, when it is asked for: large ones take seconds. Then the page.
+/// A table for each number of ranks on demand, because large ones take seconds; then the page.
 class Sheets {
  public:
   Sheets(SimulateWords words, Question question)
@@ -270,7 +270,7 @@ Action add_simulate(CLI::App& app) {
       ->excludes(page)
       ->excludes(format);
   bench::add_width_option(app, words->width);
-  // No group: of no use to people, and not in the help.
+  // The option has no group, so the help omits it: people do not need it.
   app.add_option(kAsRankOption, words->as_rank)->group("");
   app.footer(networks_text());
   return [words, ranks, bytes, page]() {

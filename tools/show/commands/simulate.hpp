@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// `cc-show simulate OP`: how long each algorithm would take on a network, at any number of ranks,
-/// in virtual time: as a table and as a page.
+/// `cc-show simulate OP`: the time of each algorithm on a network, at any number of ranks, in
+/// virtual time, as a table and as a page.
 
 #include "show/commands/command.hpp"
 

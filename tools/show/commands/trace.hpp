@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// `cc-show trace DIR`: what the ranks of a real run recorded with CCOLL_TRACE.
+/// `cc-show trace DIR`: shows what the ranks of a real run recorded with CCOLL_TRACE.
 
 #include "show/commands/command.hpp"
 

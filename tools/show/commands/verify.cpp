@@ -38,7 +38,7 @@ struct VerifyOptions {
   std::optional<std::size_t> width;
 };
 
-/// The numbers of ranks that "4" or "1..16" stands for.
+/// The range of ranks given by "4" or "1..16".
 struct Sizes {
   Rank first = 1;
   Rank last = 16;
@@ -62,13 +62,13 @@ Result<Sizes> sizes_of(const std::string& text) {
   return sizes;
 }
 
-/// What was looked at of one algorithm.
+/// The extent of one algorithm's proof.
 struct Proof {
   std::uint64_t schedules = 0;
-  std::uint64_t contributions = 0;  ///< followed to where they belong
-  std::uint32_t slots = 0;          ///< that links must have
-  std::string wrong;                ///< the first thing that was
-  std::vector<std::string> orders;  ///< of the first schedule, as Report has them
+  std::uint64_t contributions = 0;  ///< each is traced to its destination
+  std::uint32_t slots = 0;          ///< the number that links need
+  std::string wrong;                ///< the first error
+  std::vector<std::string> orders;  ///< for the first schedule, as in Report
 };
 
 std::vector<Rank> roots_of(const bench::Operation& operation, Rank size) {
@@ -78,7 +78,7 @@ std::vector<Rank> roots_of(const bench::Operation& operation, Rank size) {
   return {roots.begin(), roots.end()};
 }
 
-/// One host; for algorithms that know of hosts also two halves, and one rank alone on the last.
+/// One host; for algorithms that know about hosts also two halves, and the last rank alone on one.
 std::vector<std::vector<std::uint32_t>> layouts_of(const CatalogueEntry& entry, Rank size) {
   std::vector<std::vector<std::uint32_t>> layouts(1);
   if (!entry.by_host || size < 3) return layouts;
@@ -89,7 +89,8 @@ std::vector<std::vector<std::uint32_t>> layouts_of(const CatalogueEntry& entry, 
   return layouts;
 }
 
-/// A block of every rank that has it in the end, in each window: made of all ranks' or of one's.
+/// Counts a block per rank that gets it, in each window: with all ranks' contributions or with
+/// one's.
 std::uint64_t contributions_in(const Problem& problem, std::uint32_t blocks, const Choice& choice) {
   std::uint64_t count = 0;
   for (Rank rank = 0; rank < problem.size; ++rank) {
@@ -164,7 +165,7 @@ std::string what_was_checked(std::size_t width) {
   return text;
 }
 
-/// In which order results are combined, a line for each block, or one for all.
+/// The order in which results are combined: a line for each block, or one for all.
 std::string orders_text(const std::vector<std::string>& orders, std::size_t width) {
   if (orders.empty()) return {};
   std::string text =
@@ -182,7 +183,7 @@ std::string orders_text(const std::vector<std::string>& orders, std::size_t widt
   return text;
 }
 
-/// What --algo names: of the operation that was asked for, or of any; none: all.
+/// The algorithm of --algo: for the given operation, or for any; empty: all.
 Result<std::optional<Algorithm>> algorithm_of(const std::string& name,
                                               const std::optional<Call>& call) {
   if (name.empty()) return std::nullopt;

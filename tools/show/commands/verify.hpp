@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// `cc-show verify [OP]`: the proof of algorithms in words, or with --break what the verifier says
-/// of one that is wrong.
+/// `cc-show verify [OP]`: the proof of algorithms in words, or with --break the verifier's report
+/// on a wrong one.
 
 #include "show/commands/command.hpp"
 

@@ -25,7 +25,7 @@ namespace ccoll::show {
 
 namespace {
 
-/// --all is for documents: the same wherever it is printed.
+/// --all is for documents: the output is the same everywhere.
 Style style_of(const ViewOptions& options) {
   Style style;
   style.values = options.values;
@@ -57,8 +57,8 @@ Result<std::string> one_round(const Picture& picture, const Screen& screen, std:
   return screen.introduction() + "\n" + screen.round(board);
 }
 
-/// The block behind the colon of "block:B" or "block:1". In an all_to_all the block is
-/// the one for a rank, and has its number alone.
+/// The block after the colon of "block:B" or "block:1". In an all_to_all it is the block for a
+/// rank, given only by number.
 Result<std::uint32_t> block_in(const std::string& word, const Rounds& rounds) {
   std::string text = word.substr(word.find(':') + 1);
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::toupper(c); });
@@ -74,7 +74,7 @@ Result<std::uint32_t> block_in(const std::string& word, const Rounds& rounds) {
               word, block_name(rounds.blocks - 1), rounds.blocks - 1);
 }
 
-/// The number behind the colon of "rank:3", below `count`.
+/// The number after the colon of "rank:3", below `count`.
 Result<std::uint32_t> number_in(const std::string& word, std::uint32_t count) {
   const std::string text = word.substr(word.find(':') + 1);
   std::uint32_t number = 0;
@@ -107,7 +107,7 @@ Result<std::string> followed(const Picture& picture, const ViewOptions& options)
               options.follow);
 }
 
-/// Where the form is wrong there are no rounds.
+/// If the form is wrong there are no rounds.
 bool is_drawable(const Picture& picture) {
   return picture.report.ok() || !picture.rounds.inputs.empty();
 }

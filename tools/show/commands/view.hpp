@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How a picture is looked at: what every command that shows one takes and does.
+/// The presentation of a picture: the options and behaviour of every command that shows one.
 
 #include <cstddef>
 #include <optional>
@@ -24,10 +24,10 @@ struct ViewOptions {
 
 void add_view_options(CLI::App& app, ViewOptions& options);
 
-/// Whether what is asked for is not too large; to be asked before a picture is made.
+/// Checks that the request is not too large; call it before making a picture.
 Status check_view(const ViewOptions& options, const Problem& problem);
 
-/// In a terminal a screen to go through, else text; status kWrong where the verifier objects.
+/// An interactive screen in a terminal, else text; status kWrong if the verifier objects.
 Result<Output> view(const Picture& picture, const ViewOptions& options);
 
 }  // namespace ccoll::show

@@ -48,7 +48,7 @@ bool is_right(const Call& call, const Programs& programs) {
       .ok();
 }
 
-/// What each change says of itself, or nothing where the lane has no such place.
+/// Each change returns its description, or nothing if the lane has no such place.
 using Change = std::optional<std::string> (*)(Lane& lane, std::size_t step, Rank rank,
                                               std::size_t number);
 
@@ -62,7 +62,7 @@ std::optional<std::string> drop(Lane& lane, std::size_t step, Rank rank, std::si
 
 std::optional<std::string> duplicate(Lane& lane, std::size_t step, Rank rank, std::size_t number) {
   const Step& sender = lane.steps[step];
-  // To send again what is not received again, it must still lie somewhere.
+  // Data that is sent again but not received again must still be stored somewhere.
   const std::vector<Operand>& source = sender.store.empty() ? sender.local : sender.store;
   const bool is_kept = !sender.store.empty() || sender.receives.empty();
   if (sender.sends.empty() || source.empty() || !is_kept) return std::nullopt;
@@ -92,7 +92,7 @@ constexpr std::array kChanges = {
     NamedChange{"reorder", reorder},
 };
 
-/// A browser breaks lines by itself.
+/// A browser breaks lines itself.
 constexpr std::size_t kFaultWidth = 10'000;
 
 void add_faults(const Call& call, const Programs& right, const StepName& at,
@@ -125,7 +125,7 @@ Result<Broken> changed(const Call& call, Change change, std::string_view how) {
               call_text(call), "drop, duplicate, reorder, wait");
 }
 
-/// In each lane the first step that receives comes before the first that sends.
+/// In each lane, moves the first step that receives before the first that sends.
 Result<Broken> waiting(const Call& call) {
   Programs programs = programs_of(call);
   const auto sends = [](const Step& step) { return !step.sends.empty(); };
@@ -162,7 +162,7 @@ Result<Broken> tutorial(const Call& call) {
 
 Operand output(Rank block) { return {Buffer::output, block, 1}; }
 
-/// One exchange of the tutorial: rank 0 sends first, for its calls block.
+/// One exchange of the tutorial: its calls block, and rank 0 sends first.
 void add_exchange(Lane& lane, Rank rank, Rank size, Step receive, Rank block_sent) {
   receive.receives = {{(rank + size - 1) % size, 0}};
   Step send;
@@ -187,7 +187,7 @@ void add_break_option(CLI::App& app, std::string& how) {
     names.push_back(way.name);
   }
   text.pop_back();
-  // So that who leaves it out is told what there is.
+  // The error for a missing value lists the choices.
   app.add_option("--break", how, text)->type_name(joined(names, "|"));
 }
 

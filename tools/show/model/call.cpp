@@ -139,7 +139,7 @@ Result<Call> call_of(const CallWords& words) {
 
 namespace {
 
-/// "8 elements", "blocks of 3, 0 and 1 elements"; of many, from the shortest to the longest.
+/// "8 elements", "blocks of 3, 0 and 1 elements"; for many, only the shortest and the longest.
 std::string elements_text(const Problem& problem) {
   constexpr std::size_t kMostBlocksTold = 8;
   const auto& counts = problem.block_counts;

@@ -11,7 +11,7 @@ std::size_t ranks_in(const Rounds& rounds, std::uint32_t content) {
   return content < rounds.contents.size() ? rounds.contents[content].shares.size() : 0;
 }
 
-/// What a rank holds of a block; of several contents the one that is on its way to a result.
+/// A rank's content of a block; among several, the one on its way to a result.
 std::uint32_t held(const Board& board, CellName cell) {
   for (const Place place : {Place::passing, Place::output, Place::scratch, Place::input}) {
     const std::uint32_t content = board.content_at(cell.row, place, cell.column);
@@ -44,7 +44,7 @@ Table matrix_of(const Rounds& rounds, const Board& board) {
   return table;
 }
 
-/// Nothing is left of what was combined only to be sent on, but it is what the round was about.
+/// Data combined only for sending is not stored, but the round is about it.
 void keep_sent(const Rounds& rounds, const Round& round, Table& table) {
   for (const Message& message : round.messages) {
     for (const MessageBlock& piece : message.pieces) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What of all that ranks hold stands in the cells of a table, a row for each rank and a column for
-/// each block, and between which cells messages travel. Knows no format.
+/// The contents of a table's cells, with a row for each rank and a column for each block, and the
+/// cells between which messages travel. Does not depend on a format.
 
 #include <cstdint>
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace ccoll::show {
 
-/// What rank `row` holds of block `column`. Of an all_to_all only what has come for it to stay: the
+/// Rank `row`'s content of block `column`. In an all_to_all only data that has arrived to stay: the
 /// block of rank `column` for rank `row`.
 struct CellName {
   Rank row = 0;
@@ -21,20 +21,20 @@ struct CellName {
 
 struct Cell {
   std::uint32_t content = kNothing;  ///< number in Rounds::contents
-  bool done = false;                 ///< that is what the operation promises
+  bool done = false;                 ///< it is the operation's result
   friend bool operator==(const Cell&, const Cell&) = default;
 };
 
 /// All cells, row by row.
 using Table = std::vector<Cell>;
 
-/// The tables before the first round and after each. Where a rank has several contents of a block
-/// it is the one that is on its way to a result; one that was sent on in that round still counts.
+/// The tables before the first round and after each. Among several contents of a block the one on
+/// its way to a result counts, and so does one that was sent on in that round.
 std::vector<Table> tables_of(const Rounds& rounds);
 
-/// The cells that a message is sent from, a piece each.
+/// The cells that a message is sent from, one per piece.
 std::vector<CellName> cells_left(const Rounds& rounds, const Message& message);
-/// The cells that it goes to, or is combined with; of an all_to_all those of what is to stay.
+/// The cells that it goes to, or is combined with; in an all_to_all those of data that stays.
 std::vector<CellName> cells_reached(const Rounds& rounds, const Message& message);
 
 }  // namespace ccoll::show

@@ -7,10 +7,10 @@ namespace ccoll::show {
 
 namespace {
 
-/// More elements of a block than this are not looked at.
+/// The most elements of a block that are computed.
 constexpr std::size_t kMostNumbers = 16;
 
-/// Of two calls one after another; but what is wrong in the first already is said of that.
+/// Proves two consecutive calls; errors of the first alone are reported as such.
 Report proof_of(const Problem& problem, const Schedule& schedule) {
   const Choice choice = one_window(problem, Algorithm::ring);
   Report both = verify(problem, choice, schedule);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// All there is to see of one call, computed once: its programs, what they do round by round, the
-/// verifier's report and the formulas' figures. Whatever is drawn, on a terminal or a page, is
-/// drawn from this.
+/// Everything to show about one call, computed once: its programs, their rounds, the verifier's
+/// report and the formulas' figures. All drawings, on a terminal or a page, use this.
 
 #include <optional>
 #include <string>
@@ -18,23 +17,23 @@
 
 namespace ccoll::show {
 
-/// In which line of its file a step stands.
+/// The line of a step in its file.
 using StepLine = std::pair<StepName, std::size_t>;
 
 struct Picture {
   Call call;
   std::vector<Program> programs;  ///< by rank
   Rounds rounds;
-  Report report;                 ///< of the call as it is drawn: one window
-  std::optional<Theory> theory;  ///< of the library's own algorithms
+  Report report;                 ///< for the call as drawn: one window
+  std::optional<Theory> theory;  ///< for the library's own algorithms
   std::vector<Numbers> numbers;  ///< by content
-  std::vector<StepLine> lines;   ///< of a schedule from a file
-  std::string broken;            ///< what has been done to make it wrong, if anything
+  std::vector<StepLine> lines;   ///< for a schedule from a file
+  std::string broken;            ///< what was done to make it wrong, if anything
 };
 
-/// Of one of the library's algorithms.
+/// For one of the library's algorithms.
 Picture picture_of(const Call& call);
-/// Of any schedule: a program for each rank of the call.
+/// For any schedule: a program for each rank of the call.
 Picture picture_of(const Call& call, std::vector<Program> programs);
 
 }  // namespace ccoll::show

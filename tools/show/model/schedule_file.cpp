@@ -17,7 +17,7 @@ namespace ccoll::show {
 
 namespace {
 
-/// What parse_programs accepts.
+/// The limit of parse_programs.
 constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 constexpr std::array<std::string_view, 5> kKeys = {"ranks", "count", "root", "op", "type"};
 
@@ -98,7 +98,7 @@ Result<Call> call_in(const Header& header) {
   return call;
 }
 
-/// The steps of a text that has been parsed: programs and lanes come in order, then steps, "0: …".
+/// The steps of a parsed text: programs and lanes come in order, then steps, "0: …".
 std::vector<StepLine> step_lines(std::string_view text) {
   std::vector<StepLine> lines;
   std::uint32_t programs = 0;
@@ -125,7 +125,7 @@ std::vector<StepLine> step_lines(std::string_view text) {
   return lines;
 }
 
-/// Of sizes other than the file's, which the same programs must serve, the first that they do not.
+/// Checks other sizes, which the same programs must serve; returns the first failure.
 Report report_of_other_sizes(const Call& call, const std::vector<Program>& programs) {
   const Program& first = programs.front();
   if (first.stripes != 1) return {};
@@ -151,7 +151,7 @@ Result<ScheduleFile> parse_schedule_file(std::string_view text) {
   if (!call) {
     return fail(ErrorKind::invalid_argument, "line {}: {}", header.number, call.error().message);
   }
-  // Line numbers stay those of the whole text.
+  // Keeps the line numbers of the whole text.
   const std::string rest = std::string(header.number, '\n') + std::string(text.substr(header.end));
   auto programs = parse_programs(rest);
   if (!programs) return tl::unexpected(programs.error());

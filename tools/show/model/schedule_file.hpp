@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Schedules in files, for people to write: a line that says what is to be done, then each rank's
-/// program as src/schedule/text.hpp has it. docs/schedule_format.md is their description.
+/// Schedules in files, for people to write: a line with the call, then each rank's program in the
+/// format of src/schedule/text.hpp. docs/schedule_format.md describes them.
 ///
 ///     schedule all_reduce ranks 4 count 8
 ///     program rank 0 of 4 blocks 4
@@ -20,7 +20,7 @@
 namespace ccoll::show {
 
 struct ScheduleFile {
-  Call call;  ///< its entry is null: the algorithm is the writer's own
+  Call call;  ///< its entry is null: the algorithm is the user's own
   std::vector<Program> programs;
   std::vector<StepLine> lines;
 };
@@ -29,10 +29,10 @@ struct ScheduleFile {
 Result<ScheduleFile> parse_schedule_file(std::string_view text);
 Result<ScheduleFile> read_schedule_file(const std::string& path);
 
-/// What parse_schedule_file reads.
+/// The text that parse_schedule_file reads.
 std::string schedule_text(const Call& call, const std::vector<Program>& programs);
 
-/// What is to be seen of it; findings name lines.
+/// The picture of the schedule; findings name lines.
 Picture picture_of(ScheduleFile file);
 
 }  // namespace ccoll::show

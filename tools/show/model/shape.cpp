@@ -15,7 +15,8 @@ namespace {
 /// Child and parent.
 using Edge = std::pair<Rank, Rank>;
 
-/// Of a block's way up, where contributions are combined; without such a way, of its way down.
+/// The edges on a block's way up, where contributions are combined; if there is none, on its way
+/// down.
 std::vector<Edge> edges_of(const Rounds& rounds, std::uint32_t block) {
   std::vector<Edge> up;
   std::vector<Edge> down;
@@ -31,7 +32,7 @@ std::vector<Edge> edges_of(const Rounds& rounds, std::uint32_t block) {
   return up.empty() ? down : up;
 }
 
-/// The way of all blocks to, or from, the root.
+/// The edges of all blocks on their way to, or from, the root.
 std::vector<Edge> edges_of_all(const Rounds& rounds) {
   const bool up = rounds.problem.kind == Kind::gather;
   std::vector<Edge> edges;
@@ -45,7 +46,7 @@ std::vector<Edge> edges_of_all(const Rounds& rounds) {
   return edges;
 }
 
-/// Nothing where the edges are no tree over all ranks.
+/// Empty if the edges do not form a tree over all ranks.
 std::optional<Tree> tree_from(const std::vector<Edge>& edges, Rank size) {
   Tree tree;
   tree.parents.resize(size);
@@ -56,7 +57,7 @@ std::optional<Tree> tree_from(const std::vector<Edge>& edges, Rank size) {
   if (edges.size() + 1 != size) return std::nullopt;
   for (Rank rank = 0; rank < size; ++rank) {
     if (!tree.parents[rank]) tree.root = rank;
-    // Whoever goes up more often than there are ranks goes round a cycle.
+    // More steps up than there are ranks mean a cycle.
     Rank at = rank;
     Rank steps = 0;
     for (; tree.parents[at] && steps < size; ++steps) at = *tree.parents[at];
@@ -81,7 +82,7 @@ bool is_chain(const Tree& tree) {
   return true;
 }
 
-/// "Every rank is an inner node in one tree at the most", or who is in both.
+/// "Every rank is an inner node in one tree at the most", or the ranks that are inner in both.
 std::string balance_text(const std::vector<Tree>& trees) {
   std::vector<std::uint32_t> both;
   for (Rank rank = 0; rank < trees[0].parents.size(); ++rank) {

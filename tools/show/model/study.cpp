@@ -42,7 +42,7 @@ struct Unit {
   const char* name;
 };
 
-/// The largest of which it is one at least.
+/// The largest unit in which the value is at least one.
 Unit unit_of(double us) {
   for (const Unit& unit : {Unit{1e6, "s"}, Unit{1e3, "ms"}, Unit{1, "us"}}) {
     if (us >= unit.us) return unit;
@@ -50,7 +50,7 @@ Unit unit_of(double us) {
   return {1e-3, "ns"};
 }
 
-/// Where the two straight lines meet, in logarithms; both change sides between the two sizes.
+/// Where the two straight lines in logarithms intersect; their order changes between the two sizes.
 Crossing crossing_between(const Question& question, const Sheet& sheet, std::size_t before,
                           std::size_t after, std::size_t size) {
   const auto lead = [&](std::size_t at) {
@@ -74,7 +74,7 @@ std::string factor_text(double factor) {
   return factor < 99.5 ? fmt::format("x{:.3g}", factor) : fmt::format("x{:.0f}", factor);
 }
 
-/// A time, and how it compares: "42.4 ms+ x1.3". Both in columns of their own.
+/// A time, and its comparison: "42.4 ms+ x1.3". Each has a column of its own.
 struct CellText {
   std::string time = "-";
   std::string factor;
@@ -89,7 +89,7 @@ CellText cell_text(const Question& question, const Sheet& sheet, std::size_t alg
           sheet.fastest[size] == algorithm ? "best" : factor_text(factor)};
 }
 
-/// One size: its head and a cell for each algorithm, all of one width.
+/// One size: its heading and a cell for each algorithm, all of equal width.
 std::vector<std::string> size_column(const Question& question, const Sheet& sheet,
                                      std::size_t size) {
   std::vector<CellText> cells;
@@ -118,7 +118,7 @@ std::string without_end_spaces(const std::vector<std::string>& lines) {
 /// A large simulation takes some 200 MB.
 constexpr std::size_t kMostThreads = 8;
 
-/// Each cell by itself, so all cores can take from them.
+/// Cells are independent, so all cores can share them.
 void simulate_cells(const Question& question, Sheet& sheet) {
   const std::size_t sizes = question.bytes.size();
   const std::size_t cells = question.algorithms.size() * sizes;
@@ -167,7 +167,7 @@ std::vector<Crossing> crossings_of(const Question& question, const Sheet& sheet)
 }
 
 std::string time_text(double us) {
-  // What rounds up to the next unit is told in it.
+  // A value that rounds up to the next unit is shown in that unit.
   const Unit unit = unit_of(us * 1.0005);
   const double value = us / unit.us;
   const int digits = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;

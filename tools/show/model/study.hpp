@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What `cc-show simulate` finds out: the times of an operation's algorithms at some sizes and
-/// numbers of ranks on one network. Knows nothing of how they are shown.
+/// The results of `cc-show simulate`: the times of an operation's algorithms at some sizes and
+/// numbers of ranks on one network. Independent of their presentation.
 
 #include <cstdint>
 #include <optional>
@@ -31,7 +31,7 @@ struct Question {
 struct Answer {
   std::optional<sim::Simulated> simulated;
   std::string reason;  ///< why there is none
-  /// Until every rank has its result; 0 where there is none.
+  /// The time until every rank has its result; 0 if there is none.
   double us() const { return simulated ? static_cast<double>(simulated->outcome.ready) / 1e6 : 0; }
 };
 
@@ -39,15 +39,15 @@ struct Answer {
 struct Sheet {
   Rank ranks = 1;
   std::vector<std::vector<Answer>> cells;  ///< by algorithm, then by size
-  /// The number of the fastest algorithm at each size; none where there is no time at all.
+  /// The index of the fastest algorithm at each size; empty if there are no times.
   std::vector<std::optional<std::size_t>> fastest;
 };
 
-/// Where one algorithm becomes faster than the one that was fastest before.
+/// The size at which one algorithm becomes faster than the one that was fastest before.
 struct Crossing {
   Algorithm before;
   Algorithm after;
-  /// Between two of the sizes, on straight lines between the logarithms of their times.
+  /// Interpolated between two sizes, linearly in the logarithms of size and time.
   double bytes;
   double us;
 };
@@ -59,13 +59,13 @@ std::vector<Crossing> crossings_of(const Question& question, const Sheet& sheet)
 /// "42.4 ms": three digits.
 std::string time_text(double us);
 
-/// "10 ms": of a power of ten of microseconds.
+/// "10 ms": for a power of ten of microseconds.
 std::string round_time_text(double us);
 
-/// "279K": a size that is known about.
+/// "279K": an approximate size.
 std::string about_text(double bytes);
 
-/// "~": what must be said of how a time was found; empty where all was simulated as asked.
+/// "~": a note on how a time was determined; empty if it was simulated as requested.
 std::string mark_of(const Question& question, const Sheet& sheet, std::size_t algorithm,
                     std::size_t size);
 inline constexpr const char* kRoundedMark = "+";
@@ -79,8 +79,8 @@ inline constexpr const char* kLineText =
 /// "leaders at 64 ranks: all ranks share one host", one for each algorithm and reason.
 std::vector<std::string> reasons_of(const Question& question, const Sheet& sheet);
 
-/// The table of one number of ranks, in lines of `width` columns; sizes that have no room beside
-/// the others go below them.
+/// The table of one number of ranks, in lines of `width` columns; sizes without room go below the
+/// others.
 std::string sheet_text(const Question& question, const Sheet& sheet, std::size_t width);
 
 }  // namespace ccoll::show

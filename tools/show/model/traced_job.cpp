@@ -19,7 +19,7 @@ namespace {
 
 using trace::Trace;
 
-/// Of the files in a directory, in the order of their names.
+/// The trace files in a directory, in the order of their names.
 Result<std::vector<std::string>> files_in(const std::string& directory) {
   std::error_code error;
   std::vector<std::string> files;
@@ -64,14 +64,14 @@ void for_times(Trace& trace, Change change) {
   }
 }
 
-/// When it has recorded something first, by the time of day; 0: never.
+/// The time of its first record, by time of day; 0: none.
 std::uint64_t beginning_of(Trace& trace) {
   std::uint64_t first = UINT64_MAX;
   for_times(trace, [&](std::uint64_t& time) { first = std::min(first, time); });
   return first == UINT64_MAX ? 0 : trace::moved_by(first, trace.about.wall_ns);
 }
 
-/// Those of the one job that is asked for, or of the newest, of which `remarks` then tell.
+/// The traces of the requested job, or of the newest, which `remarks` then mention.
 Result<std::vector<Trace>> of_one_job(std::vector<Trace> traces, std::string job,
                                       std::vector<std::string>& remarks) {
   std::map<std::string, std::uint64_t> begun;  // by job
@@ -97,7 +97,7 @@ Result<std::vector<Trace>> of_one_job(std::vector<Trace> traces, std::string job
   return traces;
 }
 
-/// Puts all on the clock of TracedJob.
+/// Converts all times to TracedJob's clock.
 void set_clocks(std::vector<Trace>& traces, TracedJob& job) {
   std::set<std::string> clocks, hosts;
   for (const Trace& trace : traces) {
@@ -257,7 +257,7 @@ Result<TracedCall> call_in(const TracedGroup& group, std::uint64_t sequence) {
 }
 
 std::string operation_text(const Signature& signature) {
-  // Of signatures as anybody may have written them only what describe() knows.
+  // Signatures may be forged, so only kinds that describe() knows.
   constexpr std::uint8_t kFlags = kRagged | kCoalesced;
   if (serves_others(signature.kind)) return describe(signature);
   const auto kind = static_cast<std::uint8_t>(signature.kind & ~kFlags);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The traces of a job's ranks (CCOLL_TRACE), put on one clock: nanoseconds since the first thing
-/// that any of them recorded.
+/// The traces of a job's ranks (CCOLL_TRACE), on one clock: nanoseconds since the first record of
+/// any rank.
 
 #include <cstdint>
 #include <optional>
@@ -20,8 +20,8 @@ struct TracedGroup {
   std::uint64_t id = 0;
   std::string name;
   Rank size = 1;
-  std::vector<std::optional<trace::Trace>> ranks;  ///< none: without a file
-  std::uint64_t first = 0;                         ///< the first time that it has
+  std::vector<std::optional<trace::Trace>> ranks;  ///< none: it has no file
+  std::uint64_t first = 0;                         ///< its first recorded time
 
   /// The sequence numbers of all calls that any rank recorded, ascending.
   std::vector<std::uint64_t> calls() const;
@@ -32,31 +32,31 @@ struct TracedJob {
   std::vector<TracedGroup> groups;  ///< by their first time
   std::uint64_t last = 0;           ///< the last time of all
   std::size_t hosts = 0;
-  std::vector<std::string> remarks;  ///< what readers should know of the files
+  std::vector<std::string> remarks;  ///< notes about the files for the reader
 };
 
-/// Reads a directory's files ccoll.*.trace. Where they are of several jobs, `job` says which.
+/// Reads a directory's files ccoll.*.trace. If there are several jobs, `job` selects one.
 Result<TracedJob> read_job(const std::string& directory, const std::string& job);
 
-/// That communicator, by name or id; without a name the one with the most calls.
+/// The communicator with that name or id; without a name the one with the most calls.
 Result<const TracedGroup*> group_named(const TracedJob& job, const std::string& name);
 
-/// A call as all ranks recorded it, and how it was to be carried out.
+/// A call as all ranks recorded it, and its planned execution.
 struct TracedCall {
   trace::Planned planned;
   trace::WholeCall whole;
   std::uint64_t sequence = 0;
   Signature signature;
   std::uint64_t begin = 0;  ///< on the first rank to call
-  std::uint64_t end = 0;    ///< on the last, as far as it is known
+  std::uint64_t end = 0;    ///< on the last, as far as known
   std::size_t missing = 0;  ///< ranks without a record of it
   std::size_t unended = 0;  ///< ranks on which it has no end
 };
 
-/// Fails where the group has no such call, or its records contradict each other.
+/// Fails if the group has no such call, or its records contradict each other.
 Result<TracedCall> call_in(const TracedGroup& group, std::uint64_t sequence);
 
-/// A rank's record of it; null where there is none.
+/// A rank's record of it; null if there is none.
 const trace::CallRun* find_call(const trace::Trace& trace, std::uint64_t sequence);
 
 /// "all_reduce", "all_gather_v", "split".

@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Beside the number of ranks that is asked for. More take seconds.
+/// Used in addition to the requested number of ranks; more would take seconds.
 constexpr std::array<Rank, 3> kRanks = {4, 8, 16};
 constexpr std::array<double, 3> kLatencies = {0.2, 1, 5};
 constexpr std::array<double, 3> kBandwidths = {0.25, 1, 4};
@@ -35,7 +35,7 @@ std::vector<Rank> ranks_of(const CurvesAsked& asked) {
   return all;
 }
 
-/// Each rank has a link of these costs, for all that it sends and for all that it receives.
+/// Each rank has one link of these costs for all its sends, and one for all its receives.
 sim::Network network_of(const LinkCosts& links, double latency, double bandwidth) {
   sim::Network network;
   network.inside = links;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a comparison's sliders choose among: the algorithms' simulated times over sizes, with some
-/// numbers of ranks, latencies and bandwidths round those that were asked for.
+/// The data for a comparison's sliders: the algorithms' simulated times over sizes, for some
+/// numbers of ranks, latencies and bandwidths around the requested ones.
 ///
 ///     {"sliders": [{"name": "ranks", "unit": "", "values": ["4", "8"], "at": 1}, …],
 ///      "legend": "<fieldset …",
@@ -20,8 +20,8 @@
 
 namespace ccoll::show {
 
-/// Of one simulation; beyond them a line is drawn (sim::SimulateOptions). A page waits for
-/// hundreds of them.
+/// Per simulation; beyond them a line is extrapolated (sim::SimulateOptions). A page waits for
+/// hundreds of simulations.
 inline constexpr std::uint64_t kMostCurveSteps = 50'000;
 
 struct CurvesAsked {
@@ -29,7 +29,7 @@ struct CurvesAsked {
   DataType type = DataType::float32;
   Rank root = 0;
   Rank ranks = 8;
-  std::uint64_t bytes = 0;  ///< the size that is shown first, or the one next to it
+  std::uint64_t bytes = 0;  ///< shown first, or the size next to it
   LinkCosts links;
   std::vector<Algorithm> algorithms;
 };

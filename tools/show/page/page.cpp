@@ -25,7 +25,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// As text between tags.
+/// Escaped as text between tags.
 std::string escaped(std::string_view text) {
   std::string result;
   for (const char c : text) {
@@ -40,7 +40,7 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
-/// JSON in which no tag can end the element that it stands in.
+/// JSON in which no tag can close the element that contains it.
 std::string harmless(const ordered_json& document) {
   std::string result;
   for (const char c : document.dump()) {
@@ -53,7 +53,7 @@ std::string harmless(const ordered_json& document) {
   return result;
 }
 
-/// The value of a name that stands in the frame as @NAME@.
+/// The value for a name that the frame contains as @NAME@.
 std::string value_of(std::string_view name, const std::string& title,
                      const ordered_json& document) {
   if (name == "TITLE") return escaped(title);
@@ -62,7 +62,7 @@ std::string value_of(std::string_view name, const std::string& title,
   return harmless(document);
 }
 
-/// Null where nobody has written one.
+/// Null if none is written.
 ordered_json lesson_for(const std::string& operation, const std::string& algorithm) {
   static const ordered_json lessons = ordered_json::parse(kPageLessons.front());
   const auto of_operation = lessons.find(operation);
@@ -70,7 +70,7 @@ ordered_json lesson_for(const std::string& operation, const std::string& algorit
   return of_operation->value(algorithm, ordered_json());
 }
 
-/// Steps of which a page tells what happens without their message: enough for all of a small ring.
+/// The most steps for which a page explains a lost message: enough for a whole small ring.
 constexpr std::size_t kMostFaultySteps = 64;
 
 ordered_json faults_json(const Call& call) {
@@ -96,8 +96,8 @@ Status add_run(const CallWords& words, ordered_json& runs) {
   return {};
 }
 
-/// One picture for each of the algorithms, which stand in one word. Of two trees, whose second is
-/// made otherwise where the number of ranks is odd, also with a rank more or less.
+/// One picture for each algorithm in a comma list. Two trees whose second depends on the parity of
+/// the number of ranks also get one with a rank more or less.
 Result<ordered_json> runs_of(CallWords words) {
   ordered_json runs = ordered_json::array();
   std::vector<std::string> algorithms = bench::split_list(words.algorithm);
@@ -166,7 +166,7 @@ std::string page_of(const std::string& title, const ordered_json& document) {
 
 ordered_json run_of(const Picture& picture) {
   ordered_json run = json_of(picture);
-  // It is most of the text, and what is shown of it stands in the cells.
+  // It is most of the text, and pages show it in cells only.
   for (ordered_json& round : run.at("rounds")) round.erase("held");
   run["lesson"] = lesson_for(run.at("operation"), run.at("algorithm"));
   return run;

@@ -18,14 +18,14 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// More contributions than this are not listed one by one: in a broken schedule a rank's may be in
-/// any number of times.
+/// The most contributions that are listed individually: in a broken schedule a rank's may occur any
+/// number of times.
 constexpr std::uint64_t kMostTimes = 16;
 
 constexpr int kSchema = 1;
 constexpr std::size_t kExplanationWidth = 100;
 
-/// A Load or a Tally.
+/// Takes a Load or a Tally.
 template <typename T>
 ordered_json load_json(const T& load) {
   return {{"messages", load.messages},
@@ -148,7 +148,7 @@ ordered_json held_json(const Rounds& rounds, const Board& board) {
   return all;
 }
 
-/// What of the table's cells `value` makes, row by row.
+/// Applies `value` to the table's cells, row by row.
 template <typename Value>
 ordered_json rows_json(const Rounds& rounds, const Value& value) {
   ordered_json rows = ordered_json::array();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What `cc-show simulate` finds out, for scripts.
+/// The results of `cc-show simulate`, for scripts.
 ///
 ///     {"schema": 1, "operation": "all_reduce", "type": "float32", "network": "ndr",
 ///      "bytes": [8, 65536],

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The page of `cc-show simulate -o`: for each number of ranks curves with the points where they
-/// cross, and a table of the same figures, in one file that needs no network.
+/// The page of `cc-show simulate -o`: for each number of ranks, curves with their crossings and a
+/// table of the same figures, in one file that needs no network.
 
 #include <string>
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace ccoll::show {
 
-/// The curves of one number of ranks, with a mark where another algorithm becomes the fastest.
+/// The curves of one number of ranks, with a mark where the fastest algorithm changes.
 std::string study_figure(const Question& question, const Sheet& sheet);
 
 /// "ring becomes faster than tree near 64K bytes, at 40.2 us".

@@ -14,7 +14,7 @@ namespace ccoll::show {
 
 namespace {
 
-/// Tracks of one communicator; Perfetto orders them by number.
+/// Track numbers of one communicator; Perfetto orders tracks by number.
 constexpr std::uint64_t kTracks = 1 << 17;
 constexpr std::uint64_t kCalls = 0;
 constexpr std::uint64_t kMessages = 1;
@@ -24,12 +24,12 @@ std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
-/// Microseconds, to the nanosecond.
+/// Microseconds, with nanosecond resolution.
 std::string micros(std::uint64_t ns) { return fmt::format("{}.{:03}", ns / 1000, ns % 1000); }
 
 class Writer {
  public:
-  /// `number`: the communicator's, which tells its tracks from others'.
+  /// `number`: the communicator's, which distinguishes its tracks.
   void begin_group(const TracedGroup& group, std::uint64_t number) {
     group_ = &group;
     tracks_ = number * kTracks;

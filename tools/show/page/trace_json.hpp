@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A traced job as the JSON that Perfetto and Chrome open: a process for each rank; in it, for each
-/// communicator, a track of calls, one of messages and one for each lane, with what it did ("step")
-/// and what it waited for ("wait"); and arrows from the steps that sent to those that received.
+/// A traced job as JSON for Perfetto and Chrome. Each rank is a process with tracks for each
+/// communicator: one of calls, one of messages and one per lane, with work ("step") and waiting
+/// ("wait"). Arrows lead from sending steps to receiving steps.
 
 #include <cstdint>
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace ccoll::show {
 
-/// All of the job; or, where a call is named, what its group did from its beginning to its end.
+/// The whole job; or, if a call is given, its group's activity from its beginning to its end.
 Result<std::string> perfetto_json(const TracedJob& job, const TracedGroup& group,
                                   std::optional<std::uint64_t> call);
 

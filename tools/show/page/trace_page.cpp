@@ -21,10 +21,10 @@ using nlohmann::ordered_json;
 
 constexpr std::size_t kMostPieces = 400;
 
-/// A step of one rank's program with one copy of its lanes.
+/// A step of one rank's program, in one copy of its lanes.
 using StepKey = std::tuple<Rank, std::uint16_t, std::uint32_t>;
 
-/// What became of it over all windows and copies.
+/// Its results over all windows and copies.
 struct Measured {
   std::uint64_t ended = 0;
   std::uint64_t worked = 0;
@@ -58,7 +58,7 @@ std::map<StepKey, Measured> measured_steps(const TracedCall& call,
   return steps;
 }
 
-/// The round in which a step receives, or of one that does not, in which it first sends.
+/// The round in which a step receives or, if it does not, in which it first sends.
 std::map<StepKey, std::size_t> rounds_by_step(const Rounds& rounds) {
   std::map<StepKey, std::size_t> found;
   const auto key = [](const StepName& name) { return StepKey{name.rank, name.lane, name.step}; };
@@ -166,8 +166,7 @@ ordered_json ranks_json(const TracedCall& call) {
   return json;
 }
 
-/// The call as pictures are made of it: of ragged blocks whose sizes are not known as if all were
-/// alike.
+/// The call for drawing a picture: ragged blocks of unknown sizes are treated as equal.
 Result<Call> picture_call(const TracedCall& traced) {
   Call call;
   call.problem = traced.planned.problem;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A traced call as a page: the page of its algorithm (page.hpp), whose document has beside "runs"
+/// A traced call as the page of its algorithm (page.hpp); beside "runs" its document has
 ///
 ///     "measured": {
 ///       "heading": "call 17 of communicator world: all_reduce of 1M bytes by ring, …",
@@ -15,10 +15,10 @@
 ///       "left_out": 0,                   // pieces of the path
 ///       "notes": ["…"]}
 ///
-/// STEP is {"lane", "step", "text": "recv 1 + input[0] -> send 2", "ended": "12 us",
-/// "worked": "3 us", "waited": "9 us", "for": 1, "long": true, "critical": false}: over all windows
-/// and copies of the lane. "for" is the rank that it waited for longest, or null; "long" says that
-/// this was a tenth of the call or more.
+/// STEP is {"lane", "step", "text": "recv 1 + input[0] -> send 2", "ended": "12 us", "worked": "3
+/// us", "waited": "9 us", "for": 1, "long": true, "critical": false}, summed over all windows and
+/// copies of the lane. "for" is the rank that it waited for longest, or null; "long" means that
+/// this was at least a tenth of the call.
 
 #include <string>
 
@@ -26,7 +26,7 @@
 
 namespace ccoll::show {
 
-/// Writes it; a sentence about the file.
+/// Writes it; returns a sentence about the file.
 Result<std::string> write_trace_page(const std::string& path, const TracedGroup& group,
                                      const TracedCall& call);
 

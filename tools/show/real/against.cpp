@@ -14,7 +14,7 @@ namespace ccoll::show {
 
 namespace {
 
-/// How many elements are others than one's own.
+/// How many elements differ.
 std::size_t differences(const Executed& own, const Executed& other) {
   std::size_t count = 0;
   for (std::size_t rank = 0; rank < own.outputs.size(); ++rank) {
@@ -26,7 +26,7 @@ std::size_t differences(const Executed& own, const Executed& other) {
   return count;
 }
 
-/// Whether the order of combining can show in a result.
+/// Whether the order of combining can affect a result.
 bool is_rounded(const Call& call) {
   if (!reduces(call.problem.kind)) return false;
   return call.type == DataType::float16 || call.type == DataType::bfloat16 ||
@@ -66,7 +66,7 @@ Result<Against> against_built_ins(const Picture& picture, const Executed& own,
   Call call = picture.call;
   for (const Algorithm algorithm : algorithms_for(call.problem.kind)) {
     call.entry = find_algorithm(call.problem.kind, algorithm);
-    // On one host they have nothing to do of their own.
+    // Algorithms for several hosts do not apply on one.
     if (call.entry->by_host) continue;
     const auto executed = execute(picture_of(call), {.transport = transport, .timed = true});
     CCOLL_TRY(executed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Several buffers for one call, as `--buffers` gives their elements.
+/// Several buffers for one call: the elements of each, from `--buffers`.
 
 #include <cstdint>
 #include <string>
@@ -12,13 +12,13 @@
 
 namespace ccoll::show {
 
-/// The count that a call on each buffer alone would be given.
+/// The count argument for a call on each buffer alone.
 using BufferCounts = std::vector<std::uint64_t>;
 
-/// "2,3,1". Fails where there is a word that is no number, or where the operation takes no lists.
+/// "2,3,1". Fails if a word is not a number, or if the operation takes no lists.
 Result<BufferCounts> buffer_counts_of(const bench::Operation& operation, const std::string& text);
 
-/// The call, with a rank's buffers one after another in `arguments`' input and output.
+/// Makes the call, with a rank's buffers consecutive in `arguments`' input and output.
 void call_on_buffers(const bench::Operation& operation, Communicator& communicator,
                      const bench::Arguments& arguments, const BufferCounts& counts);
 

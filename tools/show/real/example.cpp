@@ -24,7 +24,7 @@ std::string algorithm_of(const Example& example, const Party& party,
                                     example.arguments.options);
 }
 
-/// One rank's call, on its party's communicator.
+/// Makes one rank's call on its party's communicator.
 void call_in(Example& example, Party& party, std::uint32_t rank, Communicator& communicator) {
   bench::Arguments arguments = example.arguments;
   arguments.input = example.before[rank].data();
@@ -40,7 +40,7 @@ void call_in(Example& example, Party& party, std::uint32_t rank, Communicator& c
 
 void call_all_in(std::span<Example> examples, std::size_t party, std::uint32_t rank,
                  Communicator& communicator) {
-  // One alone is no group: blocking calls have ways of their own.
+  // A single call needs no group: blocking calls have paths of their own.
   std::optional<CallGroup> group;
   if (examples.size() > 1) group.emplace();
   for (Example& example : examples) call_in(example, example.parties[party], rank, communicator);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Calls with numbers that people can follow: made by all ranks of this process, and printed with
-/// their buffers before and after.
+/// Calls with numbers that people can follow: made by ranks of this process, and printed with their
+/// buffers before and after.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,20 +20,20 @@ namespace ccoll::show {
 /// Ranks that make the call together.
 struct Party {
   RankGroup ranks;
-  std::vector<Splits> splits;  ///< one where the operation is a v-operation, else none
-  std::string algorithm;       ///< that was run; empty where there is nothing to choose
+  std::vector<Splits> splits;  ///< one for a v-operation, else empty
+  std::string algorithm;       ///< the one that ran; empty if there is no choice
 };
 
 struct Example {
   const bench::Operation* operation = nullptr;
-  /// What all ranks pass; its root is one of each party's ranks, by their number in it.
+  /// The arguments of all ranks; the root is one of each party's ranks, by its number in the party.
   bench::Arguments arguments;
   std::uint32_t ranks = 1;
   std::string transport;
   bool is_parted = false;      ///< by --groups or --chain
-  BufferCounts buffers;        ///< of each buffer in a list of them; none: there is one buffer
-  std::vector<Party> parties;  ///< otherwise one, of all ranks
-  /// By rank; of one in no party nothing.
+  BufferCounts buffers;        ///< of each buffer in a list; empty: there is one buffer
+  std::vector<Party> parties;  ///< one of all ranks unless parted
+  /// By rank; empty for a rank in no party.
   std::vector<std::vector<std::byte>> before, after;
 };
 
@@ -43,11 +43,11 @@ struct Lengths {
   std::uint64_t output = 0;
 };
 Lengths lengths_of(const Example& example, const Party& party, std::size_t number);
-/// The same of each buffer in a list of them, else of the one that there is.
+/// The same for each buffer in a list, or for the only one.
 std::vector<Lengths> buffers_of(const Example& example, const Party& party, std::size_t number);
 
-/// Every rank makes the calls, several as one group of calls, in a thread of its own. They have the
-/// same parties. What the first rank that fails says, or nothing.
+/// Every rank makes the calls in a thread of its own, several as one group. All have the same
+/// parties. Returns the error of the first rank that fails, or "".
 std::string carry_out(std::span<Example> examples);
 
 /// For people, and for scripts.

@@ -17,16 +17,16 @@ namespace ccoll::show {
 
 namespace {
 
-/// Which of a rank's buffers is meant.
+/// Selects one of a rank's buffers.
 enum class Side { before, after };
 
-/// Whether a rank's numbers mean something on that side: a reduce has a result at its root alone.
+/// Whether a rank's numbers are meaningful on that side: a reduce has a result only at its root.
 bool has_numbers(const Example& example, std::size_t number, Side side) {
   return side == Side::before || example.operation->kind != Kind::reduce ||
          number == static_cast<std::size_t>(example.arguments.root);
 }
 
-/// The numbers of each buffer in a rank's list of them; mostly of one.
+/// The numbers of each buffer in a rank's list, which usually has one.
 std::vector<Numbers> lists_of(const Example& example, const Party& party, std::size_t number,
                               Side side) {
   const DataType type = example.arguments.type;
@@ -44,7 +44,7 @@ std::vector<Numbers> lists_of(const Example& example, const Party& party, std::s
   return lists;
 }
 
-/// "0 1 2"; of several buffers "0 1 | 2".
+/// "0 1 2"; for several buffers "0 1 | 2".
 std::string buffer_text(const Example& example, const Party& party, std::size_t number, Side side) {
   std::vector<std::string> texts;
   for (const Numbers& numbers : lists_of(example, party, number, side))
@@ -104,14 +104,14 @@ std::vector<std::uint32_t> ranks_without(const Example& example) {
 nlohmann::json numbers_json(const Numbers& numbers) {
   auto row = nlohmann::json::array();
   for (const auto& text : numbers) {
-    // JSON has no number for some values, such as inf: they are texts.
+    // JSON has no number for some values, such as inf, which become texts.
     const auto number = nlohmann::json::parse(text, nullptr, false);
     row.push_back(number.is_number() ? number : nlohmann::json(text));
   }
   return row;
 }
 
-/// By rank; of one in no party nothing, and of several buffers a list for each.
+/// By rank; empty for a rank in no party, and for several buffers a list each.
 nlohmann::json numbers_json(const Example& example, Side side) {
   nlohmann::json ranks(example.ranks, nlohmann::json::array());
   for (const Party& party : example.parties) {
@@ -145,7 +145,7 @@ Sides sides_of(const Example& example) {
   return sides;
 }
 
-/// Both sides in `room` columns: what is longer than half of them gives way.
+/// Fits both sides into `room` columns: a side longer than half of them is shortened.
 Sides fitted(const Sides& sides, std::size_t room) {
   if (sides.before + sides.after <= room) return sides;
   const std::size_t half = room / 2;

@@ -22,16 +22,16 @@ namespace ccoll::show {
 namespace {
 
 constexpr std::uint64_t kMostExecuted = 1 << 16;
-/// Of a message, far below what a link's slot holds.
+/// Bytes of a message, far less than a link's slot holds.
 constexpr std::uint64_t kMessageBytes = 16 << 10;
 using Clock = std::chrono::steady_clock;
-/// Where nothing has moved for so long, nothing will.
+/// If nothing has moved for this long, nothing will.
 constexpr std::chrono::seconds kPatience{20};
 /// Enough for a median.
 constexpr bench::Effort kEffort{.iters = 270, .warmup = 10};
 constexpr std::size_t kMostTold = 16;
 
-/// Elements of the caller's buffer that hold block `block`, and all of them.
+/// The elements of the caller's buffer that block `block` holds, and their total.
 struct Extent {
   std::uint64_t first = 0;
   std::uint64_t elems = 0;
@@ -89,7 +89,7 @@ tl::unexpected<Failure> never_ends() {
               "the programs do not end, though the verifier says that they do");
 }
 
-/// One call by this thread, which moves all ranks in turn.
+/// One call by this thread, which drives all ranks in turn.
 Status run_to_end(std::vector<Executor>& executors) {
   for (Executor& executor : executors) start(executor);
   auto last_moved = Clock::now();
@@ -107,7 +107,7 @@ Status run_to_end(std::vector<Executor>& executors) {
   return never_ends();
 }
 
-/// One rank's part in a call, by a thread of its own.
+/// One rank's part in a call, on its own thread.
 Status run_rank(Executor& executor) {
   start(executor);
   auto idle_since = Clock::now();
@@ -123,7 +123,7 @@ Status run_rank(Executor& executor) {
   return {};
 }
 
-/// How long a call takes. All ranks' communicators serve to begin together and to find the slowest.
+/// Times a call. All ranks' communicators are used to begin together and to find the slowest.
 Status measure(std::vector<Executor>& executors, Executed& executed) {
   const std::string wrong =
       on_every_rank(static_cast<Rank>(executors.size()), "inproc", [&](Communicator& communicator) {
@@ -157,7 +157,7 @@ Status check(const Picture& picture) {
               "not executed: {} elements for each rank, expected at most {}", elems, kMostExecuted);
 }
 
-/// What each rank must have, and whether it is what the picture says.
+/// Collects each rank's results and compares them with the picture's.
 void look_at_results(const Picture& picture, const std::vector<Executor>& executors,
                      Executed& executed) {
   const Rounds& rounds = picture.rounds;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kDeepest = 100;
 
-/// Computes while it reads: sum, product and factor are the grammar's three levels.
+/// Evaluates while parsing: sum, product and factor are the grammar's three levels.
 class Evaluation {
  public:
   Evaluation(std::string_view text, double r, double i, double n)
@@ -96,7 +96,7 @@ class Evaluation {
     return value;
   }
 
-  /// The next character that is no blank; 0 at the end.
+  /// The next non-blank character; 0 at the end.
   char peek() {
     while (at_ < text_.size() && text_[at_] == ' ') at_++;
     return at_ < text_.size() ? text_[at_] : '\0';

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What element i of rank r's input is, as people write it: "10*r+i".
+/// Expressions for element i of rank r's input, as users write them: "10*r+i".
 
 #include <cstdint>
 #include <string>

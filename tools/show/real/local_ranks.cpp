@@ -25,7 +25,7 @@ PeerAddress loopback(std::uint16_t port) {
   return address;
 }
 
-/// No two sets of links have the same: transports remember which ones have ended.
+/// Unique per set of links, because transports remember ended ones.
 std::uint64_t next_number() {
   static std::atomic<std::uint64_t> last = 0;
   return ++last;
@@ -64,7 +64,7 @@ std::string on_every_rank(Rank size, const std::string& transport,
   return first == wrong.end() ? std::string() : *first;
 }
 
-/// Where each rank's connections come in.
+/// Opens a listener for each rank.
 Status LocalLinks::listen(Rank size) {
   transports_.resize(size);
   addresses_.clear();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Ranks that are threads of this process, over the transport that is asked for.
+/// Ranks that are threads of this process, over the requested transport.
 
 #include <functional>
 #include <memory>
@@ -16,15 +16,15 @@
 
 namespace ccoll::show {
 
-/// Fails where there is no transport of that name.
+/// Fails if there is no transport of that name.
 Status check_transport(const std::string& transport);
 
-/// Runs `body` on every rank, each in a thread of its own with its communicator. What the first
-/// rank that failed says, or nothing.
+/// Runs `body` on every rank, each in a thread of its own with its communicator. Returns the error
+/// of the first rank that failed, or "".
 std::string on_every_rank(Rank size, const std::string& transport,
                           const std::function<void(Communicator&)>& body);
 
-/// The ranks' links alone, for programs that no communicator would run.
+/// Only the ranks' links, for programs that no communicator would run.
 class LocalLinks {
  public:
   static Result<std::unique_ptr<LocalLinks>> open(Rank size, const std::string& transport);
@@ -37,7 +37,7 @@ class LocalLinks {
   std::vector<PeerAddress> addresses_;
   std::vector<std::shared_ptr<TransportSet>> transports_;
   std::vector<std::unique_ptr<LinkTable>> tables_;
-  /// Last, so that nothing is handed to a transport that has ended.
+  /// The last member, so that nothing is handed to a transport that has ended.
   std::vector<std::unique_ptr<net::Listener>> listeners_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Groups of ranks, as `--groups` gives them, and chains of ranks, as `--chain` does.
+/// Groups of ranks from `--groups`, and chains of ranks from `--chain`.
 
 #include <cstdint>
 #include <string>
@@ -12,11 +12,11 @@
 
 namespace ccoll::show {
 
-/// Ranks of the job by their number in the group.
+/// Ranks of the job, indexed by their number in the group.
 using RankGroup = std::vector<std::uint32_t>;
 
-/// "0,2/1,3": ranks 0 and 2 together, and 1 and 3. A rank may be in none, but in no two. `option`
-/// is the one that was given, `item` what it calls ranks that belong together.
+/// "0,2/1,3": ranks 0 and 2 together, and 1 and 3. A rank may be in at most one group. `option` is
+/// the given option, `item` its word for a group.
 Result<std::vector<RankGroup>> rank_groups_of(const std::string& text, std::uint32_t ranks,
                                               std::string_view option = "--groups",
                                               std::string_view item = "group");

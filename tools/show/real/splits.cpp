@@ -13,7 +13,7 @@ namespace ccoll::show {
 
 namespace {
 
-/// Of one block, so that no sum of them overflows; far more than is shown.
+/// For one block, so that no sum overflows; far more than can be shown.
 constexpr std::uint64_t kMostInBlock = std::uint64_t{1} << 40;
 
 std::uint64_t sum(const std::vector<std::uint64_t>& row) {
@@ -39,7 +39,7 @@ Result<std::vector<std::uint64_t>> row_of(const std::string& all, std::string_vi
   return row;
 }
 
-/// Blocks that lie one after another; nowhere, where a rank has no such buffer.
+/// Consecutive blocks; null if a rank has no such buffer.
 template <typename AnyBlock, typename Byte>
 std::vector<AnyBlock> cut(Byte* data, const std::vector<std::uint64_t>& row, DataType type) {
   std::vector<AnyBlock> blocks;

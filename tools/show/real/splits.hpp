@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Blocks of different sizes for one call of a v-operation, as `--splits` gives them.
+/// Blocks of different sizes for one call of a v-operation, from `--splits`.
 
 #include <cstdint>
 #include <string>
@@ -14,20 +14,20 @@ namespace ccoll::show {
 
 class Splits {
  public:
-  /// "1,2,0": the elements of each rank's block; of all_to_all_v those that every rank sends to
-  /// each, or a list for each sender, "1,2/3,4". Empty: r + 1 elements for rank r. Fails where
-  /// there is not one for each of `size` ranks.
+  /// "1,2,0": the elements of each rank's block; for all_to_all_v those that every rank sends to
+  /// each, or a list for each sender, "1,2/3,4". Empty: r + 1 elements for rank r. Fails unless
+  /// there is one for each of `size` ranks.
   static Result<Splits> of(const bench::Operation& operation, const std::string& text, int size);
 
-  /// What a rank puts in and gets, in elements.
+  /// The sizes of a rank's input and output, in elements.
   std::uint64_t input_elems(int rank, int root) const;
   std::uint64_t output_elems(int rank, int root) const;
-  /// Of the mean block, as Communicator::algorithm_for is asked.
+  /// The mean block's elements, for Communicator::algorithm_for.
   std::uint64_t mean() const;
   /// "1,2/3,4".
   std::string text() const;
 
-  /// The call, with each rank's blocks one after another in `arguments`' buffers.
+  /// Makes the call, with each rank's blocks consecutive in `arguments`' buffers.
   void call(Communicator& communicator, const bench::Arguments& arguments) const;
 
  private:
@@ -38,7 +38,7 @@ class Splits {
   Row received_by(int rank) const;
 
   const bench::Operation* operation_;
-  std::vector<Row> rows_;  ///< one that all ranks have, or one for each sender
+  std::vector<Row> rows_;  ///< one for all ranks, or one for each sender
 };
 
 }  // namespace ccoll::show

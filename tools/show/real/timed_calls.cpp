@@ -27,7 +27,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Of one call's timing; more calls than make a median are of no use, and fewer than make one.
+/// The time for one call's timing: more calls do not improve the median, and fewer give none.
 constexpr double kTimedUs = 50'000;
 constexpr double kFewestCalls = 9;
 constexpr double kMostCalls = 270;
@@ -83,7 +83,7 @@ Status write_list(const std::string& path, std::span<const TimedCall> calls) {
   return fail(ErrorKind::exhausted, "cannot write {}", path);
 }
 
-/// One rank's part in a call that is made again and again.
+/// One rank's part in a call that is repeated.
 class Caller {
  public:
   Caller(Communicator& communicator, const TimedCall& call)
@@ -115,13 +115,13 @@ class Caller {
   bench::Arguments arguments_;
 };
 
-/// How often to make a call that rank 0 finds to take so long; 0 where the time is over. All ranks
-/// get what rank 0 says.
+/// How often to make a call, according to rank 0's time for it; 0 if the time is over. All ranks
+/// get rank 0's number.
 std::uint64_t how_often(Communicator& communicator, Clock::time_point end, Caller& call) {
   std::uint64_t often = Clock::now() < end ? 1 : 0;
   communicator.broadcast(std::span(&often, 1), 0);
   if (often == 0) return 0;
-  // The first one opens links.
+  // The first call opens links.
   call();
   const auto begin = Clock::now();
   call();
@@ -146,7 +146,7 @@ void time_all(Communicator& communicator, std::vector<TimedCall>& calls) {
 }  // namespace
 
 Status time_calls(Rank ranks, std::vector<TimedCall>& calls) {
-  // Without a name, and gone with this process however it ends.
+  // It has no name, and disappears with this process however that ends.
   const FileDescriptor list(memfd_create("cc-show", MFD_CLOEXEC));
   if (!list.open())
     return fail(ErrorKind::exhausted, "cannot tell ranks what to do: memfd_create: {}",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Real calls between ranks that are processes of their own and share memory, as the library's
-/// users have them, and how long they take here.
+/// Real calls between separate processes that share memory, as users run them, and their times on
+/// this machine.
 
 #include <cstdint>
 #include <optional>
@@ -17,9 +17,9 @@
 namespace ccoll::show {
 
 inline constexpr const char* kTimedTransport = "shm";
-/// No further call begins after so long.
+/// No further call begins after this time.
 inline constexpr int kMostSecondsTimed = 20;
-/// The option by which the processes that time_calls() starts know what they are.
+/// The option that tells processes started by time_calls() their role.
 inline constexpr const char* kAsRankOption = "--as-rank";
 
 struct TimedCall {
@@ -28,15 +28,15 @@ struct TimedCall {
   std::uint64_t bytes = 0;  ///< a multiple of bench::size_unit()
   DataType type = DataType::float32;
   Rank root = 0;
-  std::optional<double> median_us;  ///< of the slowest rank; none where the time was over
+  std::optional<double> median_us;  ///< of the slowest rank; none if the time was over
 };
 
-/// Starts `ranks` processes of this program, which make all the calls, and fills in how long they
-/// take. Fails where a rank fails, which has then said why on standard error. To be called by the
-/// thread that started this process, before others run.
+/// Starts `ranks` processes of this program, which make all the calls, and fills in their times.
+/// Fails if a rank fails, which has then reported why on standard error. Call it from the thread
+/// that started this process, before other threads run.
 Status time_calls(Rank ranks, std::vector<TimedCall>& calls);
 
-/// What such a process does: the one of rank 0 leaves the times in `path`, where the calls stand.
+/// The work of such a process: rank 0 writes the times to `path`, which holds the calls.
 Result<Output> time_as_rank(const std::string& path);
 
 }  // namespace ccoll::show

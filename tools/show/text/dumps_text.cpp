@@ -21,7 +21,7 @@ namespace ccoll::show {
 namespace {
 
 constexpr std::uint64_t kCallsShown = 16;
-/// More ranks than that are counted instead of shown one by one.
+/// If there are more ranks, they are counted instead of shown.
 constexpr std::size_t kRanksShown = 8;
 
 using Dumps = std::vector<dump::Dump>;
@@ -39,7 +39,7 @@ const dump::Call* call_of(const dump::Dump& dump, std::uint64_t number) {
   return found == dump.last_calls.end() ? nullptr : &*found;
 }
 
-/// What a rank's column says of that call.
+/// The text of a rank's column for that call.
 std::string state_of(const dump::Dump& dump, std::uint64_t number, const std::string& usual) {
   if (number >= dump.calls) return "-";
   const auto* const call = call_of(dump, number);
@@ -56,7 +56,7 @@ std::string counted(const std::vector<std::string>& states) {
   return joined(parts);
 }
 
-/// Every call that some rank still remembers, the last ones.
+/// Every call that some rank still remembers; these are the last ones.
 std::string calls_text(const Dumps& group, std::size_t width) {
   using Align = bench::TextTable::Align;
   std::set<std::uint64_t> numbers;

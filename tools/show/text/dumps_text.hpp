@@ -2,7 +2,7 @@
 #pragma once
 
 /// Dumps of flight recorders (docs/diagnosis.md) as text: the last calls of all ranks side by side,
-/// and who is behind.
+/// and the ranks that are behind.
 
 #include <cstddef>
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace ccoll::show {
 
-/// Nothing where the directory holds no dumps, or traces, which say more. In lines of `width`
+/// Empty if the directory holds no dumps, or holds traces, which contain more. In lines of `width`
 /// columns.
 Result<std::optional<std::string>> dumps_text(const std::string& directory, std::size_t width);
 

@@ -46,7 +46,7 @@ std::vector<Wrong> wrong_results(const Rounds& rounds) {
       if (!is_result(rounds, rank, block, content)) wrong.push_back({rank, block, content});
     }
   }
-  // What can be explained comes first.
+  // Explainable errors come first.
   std::ranges::stable_partition(wrong, [](const Wrong& one) { return one.content != kSpoilt; });
   return wrong;
 }
@@ -103,7 +103,7 @@ std::string why(const Picture& picture, const Wrong& wrong) {
   return shares_text(rounds, content);
 }
 
-/// What should be there.
+/// The correct numbers.
 Numbers expected_numbers(const Picture& picture, const Wrong& wrong) {
   const Rounds& rounds = picture.rounds;
   if (reduces(rounds.problem.kind)) {
@@ -128,7 +128,7 @@ std::string wrong_line(const Picture& picture, const Wrong& wrong) {
   return text + "; " + why(picture, wrong);
 }
 
-/// " (line 7)" where the step comes from a file.
+/// " (line 7)" if the step comes from a file.
 std::string line_text(const Picture& picture, const StepName& step) {
   for (const auto& [name, line] : picture.lines) {
     if (name == step) return fmt::format(" (line {})", line);
@@ -138,7 +138,7 @@ std::string line_text(const Picture& picture, const StepName& step) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// With blocks by their letters: the verifier numbers them, as schedules do.
+/// Replaces block numbers, which the verifier and schedules use, by letters.
 std::string lettered(const std::string& message) {
   constexpr std::string_view kWord = "block ";
   std::string text;
@@ -191,7 +191,7 @@ std::string wait_line(const Picture& picture, const Wait& wait) {
                      wait.step.lane);
 }
 
-/// "rank 0 -> rank 3 -> rank 0": who waits for whom.
+/// "rank 0 -> rank 3 -> rank 0": the cycle of waiting ranks.
 std::string cycle_text(const Rounds& rounds) {
   std::string text;
   for (const Wait& wait : rounds.waits) text += fmt::format("rank {} -> ", wait.step.rank);
@@ -215,7 +215,7 @@ std::string deadlock_text(const Picture& picture, std::size_t width) {
   return text;
 }
 
-/// Of a schedule that comes to its end.
+/// For a schedule that terminates.
 std::string unread_text(const Picture& picture) {
   std::string text;
   std::size_t count = 0;

@@ -18,7 +18,7 @@ namespace ccoll::show {
 
 namespace {
 
-/// "2", "1-3", "-": the rounds in which some message is one that `matches`.
+/// "2", "1-3", "-": the rounds with a message that `matches`.
 template <typename Matches>
 std::string rounds_text(const Rounds& rounds, Matches&& matches) {
   std::set<std::size_t> numbers;
@@ -53,7 +53,7 @@ std::string content_text(const Picture& picture, std::uint32_t content) {
   return fmt::format("{} [{}]", text, joined(numbers, " "));
 }
 
-/// What a receiver has made of a piece once the round is over, if it has made anything.
+/// The receiver's result from a piece once the round is over, if there is one.
 std::uint32_t made_of(const Board& after, const Message& message, const MessageBlock& piece) {
   for (const Place place : {Place::passing, Place::output, Place::scratch}) {
     const std::uint32_t content = after.content_at(message.to, place, piece.to_block);

@@ -12,10 +12,10 @@ namespace ccoll::show {
 
 namespace {
 
-/// More messages, or ranks of one, than this are counted instead of named.
+/// If there are more messages, or ranks of one, they are counted instead of named.
 constexpr std::size_t kMostGroups = 2;
 constexpr std::size_t kMostRanksNamed = 4;
-/// The same of the blocks of a message, or of stretches of them.
+/// The same for a message's blocks, or stretches of them.
 constexpr std::size_t kMostBlocks = 3;
 
 bool is_complete(const Content& content, Rank size) {
@@ -33,7 +33,7 @@ std::string shares_text(const Content& content) {
   return text;
 }
 
-/// What goes to, or comes from, the same ranks.
+/// Data that goes to, or comes from, the same ranks.
 struct Group {
   std::string what;
   std::vector<Rank> ranks;

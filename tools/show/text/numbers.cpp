@@ -28,7 +28,7 @@ T input_element(std::uint64_t number) {
   }
 }
 
-/// Floats round; integers and bools hold what they hold exactly.
+/// Floats round; integers and bools must represent the number exactly.
 template <typename T>
 std::optional<T> element_of(double number) {
   if constexpr (element::is_small_float<T>) {
@@ -39,7 +39,7 @@ std::optional<T> element_of(double number) {
     if (number != 0 && number != 1) return std::nullopt;
     return T{static_cast<std::uint8_t>(number)};
   } else {
-    // The limits of 64 bits are no doubles: they round to the power of two, which is outside.
+    // The limits of 64 bits are not doubles: they round to the power of two, which is outside.
     const bool inside = number >= static_cast<double>(std::numeric_limits<T>::min()) &&
                         number < std::ldexp(1.0, std::numeric_limits<T>::digits);
     if (!inside || number != std::trunc(number)) return std::nullopt;
@@ -60,7 +60,7 @@ std::string text_of(T value) {
   }
 }
 
-/// Where a block begins in the input of the rank that sees the problem so.
+/// Where a block begins in the input of the rank with this view of the problem.
 std::uint64_t first_element(const Problem& view, std::uint32_t blocks, std::uint32_t block) {
   if (holds_own_block_only(view.kind, Buffer::input)) return 0;
   return block_offset(view, blocks, block);
@@ -99,7 +99,7 @@ Numbers texts_of(const std::vector<T>& elements) {
 
 template <typename T>
 std::vector<Numbers> compute(const Rounds& rounds, ReduceOp op, std::size_t most) {
-  std::vector<std::vector<T>> values;  // sources come before what is made of them
+  std::vector<std::vector<T>> values;  // sources come before contents made from them
   std::vector<Numbers> texts;
   for (const Content& content : rounds.contents) {
     std::vector<std::vector<T>> sources;

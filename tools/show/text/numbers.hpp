@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Real numbers for what the rounds hold: element i of rank r's input is 10r + i, and all else is
-/// computed from that by the definitions of the element types, rounding included.
+/// Real numbers for the rounds' contents: element i of rank r's input is 10r + i, and all else
+/// follows from the definitions of the element types, rounding included.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,17 +18,17 @@ namespace ccoll::show {
 /// Elements of one content as text.
 using Numbers = std::vector<std::string>;
 
-/// Of every content, the first `most` elements at the most. Empty for a barrier, which has no data.
+/// For every content, at most the first `most` elements. Empty for a barrier, which has no data.
 std::vector<Numbers> numbers_of(const Rounds& rounds, ReduceOp op, DataType type, std::size_t most);
 
-/// Of what all ranks have together for that block, combined in rank order and finished.
+/// The reduction of all ranks' contributions to that block, in rank order and finished.
 Numbers reduced_numbers(const Rounds& rounds, ReduceOp op, DataType type, std::uint32_t block,
                         std::size_t most);
 
-/// A rank's input of that many elements, as it lies in memory.
+/// A rank's input of that many elements, in memory format.
 std::vector<std::byte> input_bytes(DataType type, Rank rank, std::uint64_t elems);
 
-/// Numbers as elements, as they lie in memory. Fails where the type does not hold one of them.
+/// Numbers as elements in memory format. Fails if the type cannot represent one of them.
 Result<std::vector<std::byte>> bytes_of(DataType type, const std::vector<double>& values);
 
 /// Elements [first, first + elems) of a buffer.

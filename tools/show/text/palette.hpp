@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The colours of a terminal. Each tone brings its own background, so its text is legible on a
-/// white terminal and on a black one. A test computes the contrasts.
+/// Terminal colours. Each tone has its own background, so its text is legible on white and black
+/// terminals. A test computes the contrasts.
 
 #include <array>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace ccoll::show {
 
-/// Two of the 216 colours and 24 greys that terminals do not let themes change (16 to 255).
+/// Two of the 216 colours and 24 greys that themes cannot change (16 to 255).
 struct Tone {
   int background;
   int text;
@@ -20,7 +20,7 @@ struct Tone {
 inline constexpr int kBlackText = 16;
 inline constexpr int kWhiteText = 231;
 
-// Cells say what is done to them, in the same hues as a page.
+// Cells show what happens to them, in the same hues as on a page.
 inline constexpr Tone kSending = {25, kWhiteText};
 inline constexpr Tone kCopied = {75, kBlackText};
 inline constexpr Tone kCombined = {214, kBlackText};

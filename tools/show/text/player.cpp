@@ -92,7 +92,7 @@ class Player {
     return cut(lines_of(text), size.lines);
   }
 
-  /// What of the lines fits above the keys.
+  /// The lines that fit above the keys.
   std::string cut(const std::vector<std::string>& lines, std::size_t height) {
     const std::size_t room = std::max<std::size_t>(height, 4) - 2;
     scrolled_ = std::min(scrolled_, lines.size() - std::min(lines.size(), room));
@@ -110,7 +110,7 @@ class Player {
   const std::size_t last_;
   std::size_t at_ = 0;
   std::size_t scrolled_ = 0;
-  bool has_legend_ = false;  ///< in every round, not at the start alone
+  bool has_legend_ = false;  ///< in every round, not only at the start
 };
 
 }  // namespace

@@ -97,8 +97,8 @@ bool Screen::fits(const Way& way) {
   return measure() <= style_.width;
 }
 
-/// Where it is too wide, first what stands beside the cells gives way, then the numbers that nobody
-/// asked for, then the names of the contributions, which are what a picture is about; then blocks.
+/// If it is too wide, it drops first the columns beside the cells, then numbers unless requested,
+/// then the names of the contributions, which are the point of a picture; then blocks.
 void Screen::choose_layout() {
   const Rounds& rounds = picture_.rounds;
   ranks_ = style_.only_rank ? std::vector<Rank>{*style_.only_rank}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A picture as text, one screen for each round: every rank's blocks, what it sends and receives,
-/// and how much that is so far. Plain ASCII; colours only repeat what marks and words say.
+/// A picture as text, one screen for each round: every rank's blocks, its sends and receives, and
+/// their totals so far. Plain ASCII; colours only repeat marks and words.
 
 #include <cstdint>
 #include <optional>
@@ -20,8 +20,8 @@ namespace ccoll::show {
 struct Style {
   bool colour = false;
   std::size_t width = bench::kUsualColumns;
-  std::optional<bool> values;     ///< numbers below what is held; none: where they fit
-  std::optional<Rank> only_rank;  ///< rows of this rank alone
+  std::optional<bool> values;     ///< numbers below the contents; none: if they fit
+  std::optional<Rank> only_rank;  ///< only this rank's row
 };
 
 class Screen {
@@ -33,17 +33,17 @@ class Screen {
   std::string title() const;
   /// The meaning of the marks in the table.
   std::string legend() const;
-  /// Title and legend, the trees if there are any, and what is left out.
+  /// Title and legend, the trees if there are any, and what is omitted.
   std::string introduction() const;
   /// The board of one round.
   std::string round(const Board& board) const;
-  /// One rank's row in every round; `style.only_rank` has it.
+  /// One rank's row in every round; `style.only_rank` selects it.
   std::string history() const;
-  /// The verdict, and whether what was sent is what the formulas say.
+  /// The verdict, and whether the traffic agrees with the formulas.
   std::string conclusion() const;
 
  private:
-  /// What is shown of a block.
+  /// The text of a block.
   struct Cell {
     std::string text;
     std::string numbers;
@@ -56,7 +56,7 @@ class Screen {
     bool reduces;
   };
 
-  /// How much a table has beside its cells, the most comfortable way first.
+  /// The columns beside a table's cells, the most comfortable layout first.
   struct Way {
     bool is_tight = false;
     RankStyle ranks = RankStyle::word;
@@ -68,7 +68,7 @@ class Screen {
 
   void choose_layout();
   bool fits(const Way& way);
-  /// How wide the table is with what is chosen; measures the columns.
+  /// The table's width with the chosen layout; measures the columns.
   std::size_t measure();
   void note_arrivals();
   std::vector<Event> events_of(const Board& board, Rank rank) const;
@@ -82,8 +82,7 @@ class Screen {
   std::string head_of(std::uint32_t block) const;
   std::string heading() const;
   std::string tallies_text(std::string_view messages, std::string_view elems) const;
-  /// Coloured where `style_` has colours: a cell, or the letter that text about a block begins
-  /// with.
+  /// Coloured if `style_` has colours: a cell, or the first letter of a text about a block.
   std::string toned(const std::string& text, std::optional<Tone> tone) const;
   std::string lettered(const std::string& text) const;
   std::string so_far(const Board& board) const;
@@ -91,8 +90,8 @@ class Screen {
 
   const Picture& picture_;
   Style style_;
-  bool is_matrix_ = false;  ///< an all_to_all: cells say in which round a block came
-  bool named_ = true;       ///< contributions one by one
+  bool is_matrix_ = false;  ///< an all_to_all: cells show the round in which a block arrived
+  bool named_ = true;       ///< contributions individually
   bool numbers_ = false;
   Way way_;
   std::vector<Rank> ranks_;            ///< the rows

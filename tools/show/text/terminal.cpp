@@ -17,25 +17,25 @@ namespace ccoll::show {
 
 namespace {
 
-constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l";  // another screen, no cursor
+constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l";  // alternate screen, no cursor
 constexpr std::string_view kLeave = "\x1b[?25h\x1b[?1049l";
 constexpr std::string_view kClear = "\x1b[H\x1b[2J";
-/// The bytes of a key's sequence come together; a lone Escape is one byte.
+/// The bytes of a key's sequence arrive together; a lone Escape is one byte.
 constexpr int kSequenceMs = 50;
 constexpr char kControlC = 3;
 constexpr char kControlD = 4;
 constexpr char kControlZ = 26;
 constexpr char kEscape = 27;
 
-/// What ends a process that does not expect it.
+/// Signals that end a process that does not handle them.
 constexpr std::array kEnding = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGABRT, SIGSEGV,
                                 SIGBUS, SIGFPE,  SIGILL, SIGALRM, SIGUSR1, SIGUSR2, SIGXCPU};
 
-/// As the terminal was; a signal handler can reach nothing else.
+/// The terminal's original state; global for the signal handler.
 termios before;
 
-/// Asks for the screen to be drawn again. Held back but while a key is waited for: one that came
-/// between the drawing and the waiting would be forgotten.
+/// Signals for redrawing the screen. They are blocked except while waiting for a key, so that one
+/// that arrives between drawing and waiting is not lost.
 constexpr std::array kRedrawing = {SIGWINCH, SIGCONT};
 sigset_t while_waiting;
 
@@ -68,14 +68,14 @@ void handle(int signal, void (*handler)(int)) {
   ::sigaction(signal, &action, nullptr);
 }
 
-/// Ends, or stops, as the signal does by itself, when this handler is over.
+/// Ends or stops as the signal does by default, once this handler is over.
 void end_by(int signal) {
   leave();
   handle(signal, SIG_DFL);
   ::raise(signal);
 }
 
-/// What waits for a key then draws its screen again.
+/// A thread that waits for a key then redraws its screen.
 void go_on(int) {
   handle(SIGTSTP, end_by);
   enter();
@@ -85,7 +85,7 @@ void wake(int) {}
 
 bool is_dumb() { return read_variable("TERM").value_or("dumb") == "dumb"; }
 
-/// The next byte within `timeout_ms` (-1: any time), or none: then `resized` or an end.
+/// The next byte within `timeout_ms` (-1: any time), or none: then a redraw or an end.
 enum class Got { byte, nothing, interrupted, end };
 Got read_byte(char& byte, int timeout_ms) {
   pollfd input{STDIN_FILENO, POLLIN, 0};
@@ -157,7 +157,7 @@ Key RawTerminal::next_key() {
       return Key::quit;
     case kControlZ:
       ::raise(SIGTSTP);
-      return next_key();  // the screen is entered again while that waits
+      return next_key();  // the screen is entered again during that wait
     case ' ':
     case 'l':
     case 'n':
@@ -186,13 +186,13 @@ Key RawTerminal::next_key() {
   }
 }
 
-/// "[C", "OC", "[1~" and the like, behind an Escape.
+/// "[C", "OC", "[1~" and the like, after an Escape.
 Key RawTerminal::escape_sequence() {
   char byte = 0;
   if (read_byte(byte, kSequenceMs) != Got::byte || (byte != '[' && byte != 'O')) return Key::other;
   if (read_byte(byte, kSequenceMs) != Got::byte) return Key::other;
   const char first = byte;
-  // Numbers and modifiers stand before the letter or tilde that ends a sequence.
+  // Numbers and modifiers precede the letter or tilde that ends a sequence.
   while ((byte >= '0' && byte <= '9') || byte == ';') {
     if (read_byte(byte, kSequenceMs) != Got::byte) return Key::other;
   }

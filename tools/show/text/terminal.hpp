@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The terminal that somebody looks at: whether there is one, how large it is, and its keys.
+/// The user's terminal: whether there is one, its size, and its keys.
 
 #include <cstddef>
 #include <string_view>
@@ -10,23 +10,23 @@
 
 namespace ccoll::show {
 
-/// Whether both standard input and output are a terminal that can move its cursor.
+/// Whether standard input and output are both a terminal that can move its cursor.
 bool is_interactive();
 
-/// Whether standard output is a terminal that shows colours and NO_COLOR does not forbid them.
+/// Whether standard output is a terminal with colours and NO_COLOR is not set.
 bool wants_colour();
 
 struct TerminalSize {
   std::size_t columns = bench::kUsualColumns;
   std::size_t lines = 40;
 };
-/// Of standard output; the default where it is no terminal.
+/// The size of standard output; the default if it is no terminal.
 TerminalSize terminal_size();
 
 enum class Key { left, right, up, down, home, end, values, help, quit, resized, other };
 
-/// A screen of its own, with keys that come as they are typed, for as long as it lives. However it
-/// ends, by a signal too, the terminal is left as it was. One at a time.
+/// A separate screen with unbuffered keys while it lives. However it ends, even by a signal, the
+/// terminal is restored. Only one at a time.
 class RawTerminal {
  public:
   RawTerminal();
@@ -34,9 +34,9 @@ class RawTerminal {
   RawTerminal(const RawTerminal&) = delete;
   RawTerminal& operator=(const RawTerminal&) = delete;
 
-  /// In place of what was there before.
+  /// Replaces the screen's content.
   void draw(std::string_view text);
-  /// Waits for one. The end of the input is `quit`.
+  /// Waits for a key. The end of the input is `quit`.
   Key next_key();
 
  private:

@@ -23,10 +23,10 @@ namespace {
 constexpr std::size_t kMostKinds = 20;
 constexpr std::size_t kMostWaits = 12;
 constexpr std::size_t kMostSlow = 5;
-/// Of a critical path, at its beginning and at its end.
+/// Pieces of a critical path that are shown at its beginning and at its end.
 constexpr std::size_t kMostPiecesAtEachEnd = 24;
 
-/// What all ranks together say of one call, without its steps.
+/// The joint record of one call by all ranks, without its steps.
 struct Span {
   std::uint64_t sequence = 0;
   std::uint64_t begin = UINT64_MAX;
@@ -37,7 +37,7 @@ struct Span {
 
 using Waits = std::map<std::pair<Rank, Rank>, std::uint64_t>;
 
-/// Of the calls that have ended wherever they began.
+/// The calls that have ended on every rank that began them.
 std::vector<Span> spans_of(const TracedGroup& group, Waits& waits, std::size_t& unended) {
   std::map<std::uint64_t, Span> spans;
   std::map<std::uint64_t, bool> ended;
@@ -209,7 +209,7 @@ std::vector<std::string> piece_row(const TracedCall& call, const trace::PathPiec
                                    Rank before) {
   const auto& run = call.whole.ranks[piece.step.rank]->steps[piece.step.index];
   Step step = call.whole.programs[piece.step.rank].lanes[run.lane].steps[run.step];
-  step.lend = Lend::never;  // of no interest here
+  step.lend = Lend::never;  // not shown here
   return {span_text(piece.begin - call.begin),
           fmt::format("{}", piece.step.rank),
           fmt::format("{}", run.lane),

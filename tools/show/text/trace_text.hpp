@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A traced job in words: its calls, who waited for whom, and one call's critical path.
+/// A traced job in words: its calls, its waits, and one call's critical path.
 
 #include <string>
 
@@ -9,7 +9,8 @@
 
 namespace ccoll::show {
 
-/// In lines of `width` columns. `how_to_ask`: a command that looks into a call, but for its number.
+/// In lines of `width` columns. `how_to_ask`: the command for inspecting a call, without its
+/// number.
 std::string job_text(const TracedJob& job, const std::string& how_to_ask, std::size_t width);
 
 std::string call_text(const TracedGroup& group, const TracedCall& call, std::size_t width);
@@ -20,7 +21,7 @@ std::string heading_of(const TracedCall& call);
 /// "42.4 us".
 std::string span_text(std::uint64_t ns);
 
-/// "had waited for rank 2": why a piece began no earlier; `before`: the rank of the one before.
+/// "had waited for rank 2": why a piece began no earlier; `before`: the previous piece's rank.
 std::string cause_text(const trace::PathPiece& piece, Rank before);
 
 }  // namespace ccoll::show

@@ -26,7 +26,7 @@ Does does(const Round& round) {
   return static_cast<std::size_t>(count) == round.messages.size() ? Does::combines : Does::both;
 }
 
-/// How far ahead of each sender its receiver is, if that is the same for all messages.
+/// The distance from each sender to its receiver, if it is the same for all messages.
 std::optional<Rank> common_distance(const Round& round, Rank size) {
   std::set<Rank> distances;
   for (const Message& message : round.messages) {
@@ -35,7 +35,7 @@ std::optional<Rank> common_distance(const Round& round, Rank size) {
   return distances.size() == 1 ? std::optional(*distances.begin()) : std::nullopt;
 }
 
-/// The bit in which each sender's number differs from its receiver's, if it is one for all.
+/// The bit in which each sender's number differs from its receiver's, if it is the same for all.
 std::optional<int> common_bit(const Round& round) {
   std::set<Rank> differences;
   for (const Message& message : round.messages) {
@@ -57,7 +57,7 @@ std::string named_blocks(const Message& message) {
                      blocks_text(blocks_of(message)));
 }
 
-/// By name where it is the same for all; those of an all_to_all have none.
+/// With names if they are the same for all; blocks of an all_to_all have none.
 std::string blocks_each(const Round& round, bool has_names) {
   const std::size_t first = round.messages.front().pieces.size();
   const auto is_same = [&](const Message& message) {
@@ -71,7 +71,7 @@ std::string blocks_each(const Round& round, bool has_names) {
   return first == 1 ? "one block" : fmt::format("{} blocks", first);
 }
 
-/// Each sender with its blocks and receivers; none where that takes too many words.
+/// Each sender with its blocks and receivers; none if that takes too many words.
 std::optional<std::string> pairs_text(const Round& round) {
   constexpr std::size_t kMostPairs = 4;
   std::map<std::pair<Rank, std::string>, std::vector<std::uint32_t>> receivers;
@@ -145,7 +145,7 @@ bool copies_within(const Round& round) {
   });
 }
 
-/// To whom something has come for a step that waits for more.
+/// The ranks that have received something for a step that waits for more.
 std::string who_waits(const Round& round) {
   std::set<std::uint32_t> waiting;
   for (const Message& message : round.messages) {

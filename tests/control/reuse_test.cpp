@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint32_t kLargest = 5;
 
-/// What a rank does with a start-up's members after it has begun the next.
+/// A start-up's members are kept, leave or are destroyed once the next has begun.
 enum class Earlier { kept, left, gone };
 
 /// One rank's part in all start-ups, in order, each delayed by up to 20 ms.

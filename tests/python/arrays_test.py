@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose arrays calls take, and what they say of those that they do not."""
+"""The arrays that calls accept, and the errors for those that they refuse."""
 
 import array
 import ctypes
@@ -62,7 +62,7 @@ def test_dlpack(alone):
 
 
 class Exported:
-    """An array that has nothing but DLPack."""
+    """An array that supports only DLPack."""
 
     def __init__(self, inner):
         self.inner = inner

@@ -65,7 +65,7 @@ def test_on_done_calls_once_the_operation_is_over():
         work = comm.all_reduce_async(x, x)
         work.on_done(told.put)
         assert told.get(timeout=20) is None and x.tolist() == [2, 2, 2]
-        work.on_done(lambda error: 1 / 0)  # it is printed, and nothing else happens
+        work.on_done(lambda error: 1 / 0)  # it is printed, with no other effect
         work.on_done(later.put)
         assert later.get(timeout=20) is None
         if comm.rank == 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package where nothing else is installed; tools/wheel runs this before it installs numpy."""
+"""The package without any other package; tools/wheel runs this before it installs numpy."""
 
 import array
 import os
@@ -11,7 +11,7 @@ LIMIT = 0.05  # seconds that `import ccoll` may take
 
 
 def import_seconds():
-    """The best of several interpreters, so that a busy machine does not decide."""
+    """The best of several interpreters, so that a busy machine does not distort the result."""
     code = "import time; a = time.perf_counter(); import ccoll; print(time.perf_counter() - a)"
     return min(float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(7))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that are begun one after the other and waited for together."""
+"""Calls that are begun in order and waited for together."""
 
 import gc
 import threading
@@ -25,7 +25,7 @@ def test_one_thread_drives_two_ranks(pair):
         made = [comm.all_reduce(each) for comm, each in zip(pair, x)]
         assert all(isinstance(each, np.ndarray) for each in made)
     assert [each.tolist() for each in made] == [[3.0] * 3] * 2
-    # Again: by now the call is one that is repeated.
+    # By now the call is a repeated one.
     for _ in range(3):
         with ccoll.CallGroup():
             for comm, each in zip(pair, x):
@@ -60,7 +60,7 @@ def test_an_exception_ends_the_group_without_waiting(pair):
     with pytest.raises(KeyError), ccoll.CallGroup():
         pair[1].recv(out, 0)
         raise KeyError
-    # The receive goes on, and later calls wait as ever.
+    # The receive goes on, and later calls wait as usual.
     pair[0].send(np.full(1, 7.0), 1)
     assert pair[1].recv_async(np.zeros(1), 0).done() is False
     assert out.tolist() == [7]

@@ -31,7 +31,7 @@ def rng(request):
 
 
 def random_array(rng, shape, dtype):
-    """Small whole numbers: every order of a sum gives the same."""
+    """Small whole numbers: a sum is the same in every order."""
     if dtype == np.bool_:
         return np.asarray(rng.integers(0, 2, shape)).astype(np.bool_)
     if np.dtype(dtype).kind == "c":
@@ -46,7 +46,7 @@ def random_shape(rng):
 
 
 def same(given, expected):
-    """Whether all elements are equal, the type and the shape, too."""
+    """Whether all elements are equal, and the type and the shape, too."""
     assert given.dtype == expected.dtype and given.shape == expected.shape
     assert (given == expected).all(), (given, expected)
 
@@ -239,7 +239,7 @@ def test_asynchronous_calls_keep_their_arrays(rng):
         for index, total in enumerate(ccoll.wait_all(works, timeout=20)):
             assert total[0] == index * comm.size and total[-1] == index * comm.size
         for _ in range(20):
-            comm.all_reduce_async(np.ones(30_000))  # neither the Work nor the arrays have an owner
+            comm.all_reduce_async(np.ones(30_000))  # nothing holds the Work or the arrays
         work = comm.barrier_async()
         assert work.wait() is None and work.done() and work.exception() is None
 

@@ -42,7 +42,7 @@ def start(command, **more):
 
 
 def said_by(*processes):
-    """All that processes say in 120 s; they end well."""
+    """The output of processes that must succeed within 120 s."""
     said = ""
     try:
         for each in processes:
@@ -116,7 +116,7 @@ def test_the_launcher_is_found_by_the_environment():
 
 
 def joined(*arguments, **named):
-    """The arguments that init_dist hands on, and the environment that it leaves."""
+    """The arguments that init_dist passes on, and the environment that it leaves."""
     with mock.patch("ccoll.dist._launch.init_process_group") as join, mock.patch("multiprocessing.set_start_method"):
         dist.init_dist(*arguments, **named)
     (call,) = join.call_args_list

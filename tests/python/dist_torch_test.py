@@ -189,7 +189,7 @@ def test_sparse_and_conjugate_tensors(backend):
 
 
 class On:
-    """A tensor, as far as the comparison looks at it, on a device of a number."""
+    """A tensor with only the attributes that the comparison reads, on a device with a number."""
 
     dtype, layout, shape = torch.float32, torch.strided, (1,)
 

@@ -10,7 +10,7 @@ from ccoll import Mismatch, dist
 
 
 def raises(kind, call, *parts):
-    """The text of the error that the call raises; each of `parts` is in it."""
+    """The text of the error that the call raises; it must contain each of `parts`."""
     try:
         call()
     except kind as error:
@@ -25,7 +25,7 @@ def lists(tensors):
 
 
 def alone(make):
-    """Every call where the process is alone."""
+    """Every call in a single process."""
     assert not dist.is_distributed() and dist.get_backend() is None and dist.get_dist_info() == (0, 1)
     assert (dist.get_rank(), dist.get_world_size(), dist.get_local_rank(), dist.get_local_size()) == (0, 1, 0, 1)
     assert dist.get_default_group() is None and dist.get_local_group() is None and dist.new_group([0]) is None
@@ -65,7 +65,7 @@ def alone(make):
 
 
 def devices(make):
-    """Devices of data in containers; the same errors as mmengine.dist gives."""
+    """Devices of data in containers; the errors are those of mmengine.dist."""
     cpu = dist.get_current_device(use_cpu=True)
     x = make([1, 2])
     assert dist.get_comm_device() == cpu == dist.get_data_device(x) == dist.get_data_device({"a": [x, (x,)]})
@@ -87,7 +87,7 @@ def reductions(make, rank, size):
         dist.all_reduce(x := make([rank + 1, 2], kind), "Mean")
         mean = (size + 1) / 2
         assert x.tolist() == [int(mean) if kind == "int64" else mean, 2], x
-    # More than a float32, or a float64, has digits for; and cut towards 0.
+    # More digits than a float32 or a float64 has; truncated towards 0.
     dist.all_reduce(x := make([2**60 + 1, -3 - (rank == 0)], "int64"), "mean")
     assert x.tolist() == [2**60 + 1, -3], x
     work = dist.all_reduce(x := make([rank + 1.0], "float32"), "mean", async_op=True)
@@ -184,7 +184,7 @@ def objects(make, rank, size):
 
 
 def many(make, rank, size):
-    """Ranks after the first two give nothing to the sums."""
+    """Ranks after the first two contribute nothing to the sums."""
     loss, acc = ([0.5, 0.3, 0], [0.8, 0.9, 0])
     of = min(rank, 2)
     data = {"loss": make(loss[of]), "acc": make([acc[of]], "float64"), "n": make(rank, "int64")}
@@ -281,7 +281,7 @@ def groups(make, rank, size):
 
 
 def differences(make, rank, size):
-    """Ranks pass different things: every rank gets an error that names two of them, and the group works on."""
+    """Ranks pass different things: every rank gets an error that names two of them, and the group still works."""
     def told(call, *parts):
         texts = dist.all_gather_object(raises(Mismatch, call, "rank 1 passes", "rank 0 passes", *parts))
         assert len(set(texts)) == 1, texts
@@ -375,7 +375,7 @@ def shared_memory(make, rank, size):
 
 
 def odd_keys(make, rank, size):
-    """Keys that cannot be sorted are compared and reduced all the same."""
+    """Keys that cannot be sorted are compared and reduced, too."""
     data = {1: make([1]), "a": make([2]), None: make([3])}
     dist.all_reduce_dict(data := data if rank else dict(reversed(data.items())))
     assert {key: each.tolist() for key, each in data.items()} == {1: [size], "a": [2 * size], None: [3 * size]}

@@ -28,7 +28,7 @@ def test_commands_run(folder):
     ran = 0
     for block in blocks(PAGE, "sh"):
         for line in block.splitlines():
-            # tools/wheel has run those that install.
+            # tools/wheel has already run the commands that install.
             if not line or line.startswith(("#", "tools/", "python3 -m venv", ".venv", "source")):
                 continue
             done = subprocess.run(

@@ -34,7 +34,7 @@ def test_different_calls_raise_mismatch_everywhere():
                 comm.all_reduce(np.ones(3, np.float32), label="gradients")
             else:
                 comm.all_reduce(np.ones(4, np.float32))
-            comm.barrier()  # a rank may hear of it from its next call
+            comm.barrier()  # a rank may get the error only from its next call
         assert raised.value.kind == "mismatch" and raised.value.culprit in (0, 1)
         assert comm.error
         with pytest.raises(ccoll.Mismatch):

@@ -29,7 +29,7 @@ def resources():
 
 
 def several(comm, count):
-    """`count` calls of each kind, those that fail, too."""
+    """`count` calls of each kind, including failing ones."""
     x, out = np.ones(16), np.ones(16)
     bad = np.ones((4, 4))[:, 1]
     for _ in range(count):

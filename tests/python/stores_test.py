@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores: every method of the library's own, and one that is written in Python."""
+"""Stores: every method of the library's own, and a store written in Python."""
 
 import threading
 import time
@@ -31,7 +31,7 @@ def test_every_method_of_a_store():
 
 
 class Own:
-    """What a store of one's own needs."""
+    """The methods that a custom store needs."""
 
     def __init__(self):
         self.values = {}

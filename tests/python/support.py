@@ -13,19 +13,19 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def page(name):
-    """Where a page of docs/ is: tools/wheel puts it beside the tests."""
+    """The path of a page of docs/: tools/wheel puts it beside the tests."""
     places = (os.path.join(HERE, name), os.path.join(HERE, "..", "..", "docs", name))
     return next(path for path in places if os.path.exists(path))
 
 
 def blocks(path, language):
-    """The code of a page in that language."""
+    """The page's code in that language."""
     with open(path, encoding="utf-8") as file:
         return re.findall(rf"^```{language}\n(.*?)^```$", file.read(), re.M | re.S)
 
 
 def ranks(size, function, *, close=True, join=60, **settings):
-    """Runs function(comm) in a thread for each rank; returns their results by rank, raises the first error."""
+    """Runs function(comm) in a thread per rank; returns the results by rank, or raises the first error."""
     settings = {"timeout": 20, "start_timeout": 20} | settings
     comms = ccoll.create_all(size, **settings)
     results, errors = [None] * size, [None] * size
@@ -65,7 +65,7 @@ def start(program, size, *arguments, **options):
 
 
 def run(program, size, *arguments, timeout=60):
-    """The exit status of such a run, and what it said."""
+    """The exit status of such a run, and its output."""
     with start(program, size, *arguments) as process:
         try:
             said, _ = process.communicate(timeout=timeout)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/examples/python: each script, started as its head says, prints exactly the lines that stand at its end."""
+"""docs/examples/python: each script, started as in its head, prints exactly the lines at its end."""
 
 import glob
 import os
@@ -55,7 +55,7 @@ def test_the_script_prints_what_it_says(script, tmp_path):
     assert done.stdout == expected(script), done.stderr
 
 
-# Those that start by spawn and by torchrun, make groups, and send messages.
+# Examples that start by spawn and by torchrun, make groups, and send messages.
 @pytest.mark.parametrize("name, script", [
     ("gloo", "initialise.py"), ("gloo", "mesh.py"), ("gloo", "uneven_all_to_all.py"), ("nccl", "isend_irecv.py"),
 ])  # fmt: skip
@@ -65,7 +65,7 @@ def test_a_script_for_another_backend_runs_unchanged(name, script, tmp_path):
     (tmp_path / script).write_text(text.replace('"ccoll"', f'"{name}"'))
     done = run(script, tmp_path, CCOLL_TORCH_AS=name)
     assert done.stdout == expected(script), done.stderr
-    # Rank 0 alone says so, and once, so this also tells that ccoll served.
+    # Only rank 0 prints it, once, so it also shows that ccoll was used.
     line = f'ccoll: info: serves the backend "{name}" of torch.distributed (CCOLL_TORCH_AS)\n'
     assert done.stderr.count(line) == 1, done.stderr
 
@@ -103,7 +103,7 @@ def test_an_import_serves_the_name_where_torch_loads_nothing_by_itself():
 
 
 def test_every_script_is_listed():
-    """In docs/torch.md, with its topic."""
+    """The row in docs/torch.md, with its topic."""
     with open(page("torch.md"), encoding="utf-8") as file:
         named = re.findall(r"\(examples/python/(\w+\.py)\)", file.read())
     assert sorted(named) == SCRIPTS and len(SCRIPTS) == 15

@@ -59,7 +59,7 @@ def parameters_of(node, kinds):
 
 
 def real_parameters(function):
-    """The same of the module; nanobind keeps signatures in an attribute of its own."""
+    """The same for the module; nanobind keeps signatures in an attribute of its own."""
     signatures = getattr(function, "__nb_signature__", None)
     if signatures is None:
         return {each for each in inspect.signature(function).parameters if each != "self"}

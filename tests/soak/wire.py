@@ -43,7 +43,7 @@ def place_of(packet):
 
 
 class Wire:
-    """As a context: there it is. `spoil` and `heal` say when packets are not left alone."""
+    """A context manager that sets it up. `spoil` and `heal` switch faults on and off."""
 
     def __init__(self):
         if not shutil.which("ip"):
@@ -74,7 +74,7 @@ class Wire:
         self.ends.append(end)
         device = f"cc{os.getpid()}{len(self.ends)}"
         fcntl.ioctl(end, TUNSETIFF, struct.pack("16sH22x", device.encode(), IFF_TUN | IFF_NO_PI))
-        # The descriptor stays its other end wherever the device goes.
+        # The descriptor stays the device's other end wherever the device is moved.
         ip("link", "set", device, "netns", name)
         ip("-n", name, "link", "set", device, "name", DEVICE)
         ip("-n", name, "addr", "add", f"{address}/24", "dev", DEVICE)
@@ -93,13 +93,13 @@ class Wire:
             subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
     def spoil(self, rates, seed, log):
-        """From now on: of 1000 packets so many have each kind of fault."""
+        """Sets the rate of each kind of fault, per 1000 packets."""
         with self.lock:
             self.rates, self.draw, self.log = rates, random.Random(seed), open(log, "w")
             self.counts.clear()
 
     def heal(self):
-        """No more; returns how many there were of each kind."""
+        """Ends the faults; returns how many there were of each kind."""
         with self.lock:
             self.rates = {}
             if self.log:
@@ -130,13 +130,13 @@ class Wire:
                 try:
                     os.write(end, packet)
                 except OSError:
-                    pass  # a queue that is full: one more that is lost
+                    pass  # the queue is full, so one more packet is lost
 
     def fates(self, packet):
-        """What comes of it: (seconds until then, packet) of each that arrives."""
+        """The fate of a packet: (seconds until then, packet) for each that arrives."""
         happens = [kind for kind in KINDS
                    if self.rates.get(kind) and self.draw.random() * 1000 < self.rates[kind]]
-        # One at a time, so that each that is counted was one.
+        # One fault at a time, so that each counted one has had its effect.
         if not happens:
             return [(0.0, packet)]
         kind = self.draw.choice(happens)
@@ -149,7 +149,7 @@ class Wire:
         if kind == "duplicated":
             return [(0.0, packet), (self.draw.uniform(0, 0.01), packet)]
         if kind == "reordered":
-            return [(0.002, packet)]  # those that come meanwhile overtake it
+            return [(0.002, packet)]  # packets that arrive meanwhile overtake it
         spoiled = bytearray(packet)
         spoiled[self.draw.randrange(min(20, len(spoiled) - 1), len(spoiled))] ^= \
             1 << self.draw.randrange(8)

@@ -416,7 +416,7 @@ TEST_CASE("collectives: explain and algorithm_for say what the call does, refusa
   const auto calls = asked_calls();
   const auto errors = run_ranks(size, options, [&](Communicator& world) {
     std::vector<std::byte> in(5 * 5000 * sizeof(float)), out(in.size());
-    std::vector<std::string> said;  // of the calls since what was made was last looked at
+    std::vector<std::string> said;  // for the calls since the last comparison
     const auto compare = [&] {
       const auto made = dump::parse(world.dump()).value().last_calls;
       for (std::size_t i = 0; i < said.size(); i++) {

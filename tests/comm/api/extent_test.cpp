@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What two blocks say about a call, and the errors for blocks that do not fit each other.
+// Extents of calls from two blocks, and the errors for blocks that do not fit each other.
 #include "comm/api/extent.hpp"
 
 #include <catch2/catch.hpp>

@@ -139,8 +139,7 @@ TEST_CASE("devices: ranks that give their GPUs' shares differently do the same",
     auto options = on_device(options_for(""), rank);
     options.device.copies = rank == frugal ? DeviceCopies::never : DeviceCopies::always;
     options.device.blocks = rank == frugal && limits_blocks ? 1 : 0;
-    options.device.staging_bytes = (1 << 20) + 4096 * (limits_blocks ? 1 : 2);  // no test has used
-                                                                                // this size
+    options.device.staging_bytes = (1 << 20) + 4096 * (limits_blocks ? 1 : 2);  // a new size
     auto c = Communicator::create(store, rank, 2, options);
     const OwnedStream stream;
     const Device mine(ramp(1000, 1000 * rank)), all(Values(2000));

@@ -151,7 +151,7 @@ TeamCase ring_case(Kind kind, Rank size) {
   return test::case_of(kind, Algorithm::ring, size, 3'000, 100);
 }
 
-/// What this rank sends through slots in a call if it can lend all that the schedule lends.
+/// The bytes that this rank sends through slots if it can lend all that the schedule lends.
 std::uint64_t bytes_not_lent(const TeamCase& made, Rank rank) {
   const auto steps = device::steps_of(test::lowered_for_streams(made), rank).value();
   std::uint64_t bytes = 0;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank that has nothing but the standard library."""
+"""A rank that uses only the standard library."""
 
 import array
 

@@ -3,7 +3,7 @@
 
 import sys
 
-sys.modules["torch"] = None  # as where it is not installed
+sys.modules["torch"] = None  # as if it were not installed
 
 import os  # noqa: E402
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank that a launcher started: dist_started.py LAUNCHER [without-torch]. Rank 0 tells what it found."""
+"""A rank that a launcher started: dist_started.py LAUNCHER [without-torch]. Rank 0 prints its results."""
 
 import sys
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waits for what does not come, in the way that is named, and says how the wait ended."""
+"""Waits in the given way for something that never comes, and prints how the wait ended."""
 
 import signal
 import sys
@@ -26,7 +26,7 @@ def wait_in(kind, comm):
 
 def main():
     kind = sys.argv[1]
-    # A program that was started in the background has Ctrl-C ignored.
+    # A program that was started in the background ignores Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     print("waiting", flush=True)
     began = time.monotonic()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that end as the first argument says."""
+"""Ranks that end in the way of the first argument."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ def killed(comm):
 
 
 def left_open(comm):
-    """No close, with operations under way and references everywhere."""
+    """No close, with pending operations and references everywhere."""
     global kept
     kept = [comm, comm.duplicate(), comm.all_reduce_async(np.ones(100_000)), comm.recv_async(np.ones(1), comm.rank)]
     comm.barrier()
@@ -35,7 +35,7 @@ def left_open(comm):
 
 def forked(comm):
     comm.barrier()
-    # From 3.12 on Python warns of every fork of a process with threads.
+    # Since 3.12 Python warns about every fork of a process with threads.
     warnings.simplefilter("ignore", DeprecationWarning)
     child = os.fork()
     if child == 0:

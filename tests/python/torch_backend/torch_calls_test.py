@@ -10,7 +10,7 @@ FLOATS = [torch.float16, torch.float32, torch.float64, torch.bfloat16]
 INTEGERS = [torch.int8, torch.uint8, torch.int32, torch.int64]
 COMPLEX = [torch.complex64, torch.complex128]
 TYPES = [*FLOATS, *INTEGERS, torch.bool]
-# Moved, not reduced.
+# Types that are moved but not reduced.
 FLOAT8 = [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz]
 Op = dist.ReduceOp
 
@@ -20,7 +20,7 @@ def filled(count, value, dtype):
 
 
 def over(call, is_async, *arguments, **named):
-    """The call, waited for; without async_op torch returns None."""
+    """Makes the call and waits for it; without async_op torch returns None."""
     work = call(*arguments, async_op=is_async, **named)
     if is_async:
         assert work.wait() and work.is_completed() and work.is_success() and work.exception() is None
@@ -199,7 +199,7 @@ def inference(rank, size):
         t.copy_(torch.full((2, 3), float(rank)))
         dist.broadcast(t, 1, async_op=True).get_future().wait()
         assert t.tolist() == [[1.0] * 3] * 2
-    # Outside of the mode, too: a program may wait there.
+    # A program may also wait outside of the mode.
     work = dist.all_reduce(t, async_op=True)
     assert work.wait() and t.tolist() == [[float(size)] * 3] * 2
 
@@ -261,7 +261,7 @@ def works(rank, size):
     assert [each.tolist() for each in future.wait()] == [[size] * 4]
     assert future.then(lambda each: each.value()[0].sum()).wait().item() == 4 * size
     assert w.get_future_result().wait() == 0
-    # By polling alone.
+    # Completes by polling alone.
     w = dist.all_reduce(t, async_op=True)
     while not w.is_completed():
         pass
@@ -274,7 +274,7 @@ def works(rank, size):
 
     first = dist.all_reduce(torch.ones(1), async_op=True).get_future().then(nested)
     assert first.wait().tolist() == [size, size]
-    # Dropped works, and their tensors.
+    # Works are dropped with their tensors.
     for _ in range(100):
         dist.all_reduce(torch.ones(1000), async_op=True)
     before = dist.group.WORLD._get_sequence_number_for_group()

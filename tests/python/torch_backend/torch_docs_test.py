@@ -16,7 +16,7 @@ PAGE = page("torch.md")
 def commands():
     return [
         line for block in blocks(PAGE, "sh") for line in block.splitlines()
-        # tools/wheel has run those that install.
+        # tools/wheel has already run the commands that install.
         if line and not line.startswith(("#", "tools/", "python3 -m venv", ".venv", "source"))
     ]  # fmt: skip
 

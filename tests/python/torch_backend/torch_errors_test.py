@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch's programs are told when a call cannot be made, or fails: each raises in the call itself."""
+"""Errors that torch's programs get for calls that cannot be made or fail: each raises in the call itself."""
 
 import datetime
 import os
@@ -63,7 +63,7 @@ def mismatch(rank, size):
             dist.all_reduce(torch.ones(4))
         else:
             dist.broadcast(torch.ones(4), 1)
-        dist.barrier()  # a root that only sends may hear of it here
+        dist.barrier()  # a root that only sends may get the error here
 
     failing(calls, ["mismatch", "all_reduce", "broadcast"])
 
@@ -91,7 +91,7 @@ def waits_briefly(rank, size):
         w = dist.irecv(t, 1)
         with pytest.raises(RuntimeError, match="timed out"):
             w.wait(datetime.timedelta(milliseconds=100))
-        assert w.wait() and t.item() == 7  # it went on
+        assert w.wait() and t.item() == 7  # it still completes
     else:
         time.sleep(0.5)
         dist.send(torch.full((1,), 7.0), 0)
@@ -106,7 +106,7 @@ def dies(rank, size):
     if rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
     failing(lambda: dist.all_reduce(torch.ones(4)), ["peer_lost", "rank 1"])
-    # Later calls say so at once; the end does not hang.
+    # Later calls fail at once; the end does not hang.
     failing(lambda: dist.barrier(), ["rank 1"], within=2)
     w = None
     try:
@@ -162,12 +162,12 @@ def test_exit_without_destroy_neither_hangs_nor_prints(tmp_path):
 def half_a_batch(rank, size):
     out, back, sparse = torch.full((2,), float(rank)), torch.zeros(2), torch.eye(2).to_sparse()
     other = 1 - rank
-    with pytest.raises((ValueError, NotImplementedError)):  # torch's own, where the backend is in C++
+    with pytest.raises((ValueError, NotImplementedError)):  # torch's own, if the backend is in C++
         dist.batch_isend_irecv([dist.P2POp(dist.isend, out, other), dist.P2POp(dist.isend, sparse, other)])
-    # Neither is in a batch that nobody ends.
+    # Neither is in a batch that remains open.
     works = [dist.isend(out, other), dist.irecv(back, other)]
     assert all(w.wait() for w in works) and back.tolist() == [other] * 2
-    # And collectives are made, not only noted down by torch.
+    # Collectives are really made, not only recorded by torch.
     t = torch.ones(2)
     dist.all_reduce(t)
     assert t.tolist() == [size] * 2
@@ -275,13 +275,13 @@ def test_interfaces():
 
     assert interface_towards("127.0.0.1") == "=lo"
     assert interface_towards("no such host.invalid") == ""
-    # A host's way to itself is loopback, which tells others nothing: the address's own interface is named.
+    # A host's route to itself is loopback, which is useless to others: the address's own interface is named.
     for address, interface in own_addresses():
         assert interface_towards(address) == "=" + interface
 
 
 def own_addresses():
-    """Of this host, each with its interface; none where nothing tells them."""
+    """Addresses of this host with their interfaces; empty if nothing reports them."""
     if shutil.which("ip") is None:
         return []
     listed = subprocess.run(["ip", "-o", "-4", "addr"], capture_output=True, text=True, check=True).stdout

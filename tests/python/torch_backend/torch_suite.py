@@ -11,7 +11,7 @@ import unittest
 
 GATE = os.environ.get("GATE", "gloo")
 RUN = os.environ.get("RUN", "ccoll")
-os.environ["BACKEND"] = GATE  # decides what is skipped, when the class is made
+os.environ["BACKEND"] = GATE  # determines the skipped tests when the class is made
 os.environ.setdefault("WORLD_SIZE", "3")
 os.environ.setdefault("TEMP_DIR", tempfile.mkdtemp(prefix="distributed-"))
 
@@ -33,7 +33,7 @@ if RUN != GATE:
     import ccoll.torch  # noqa: E402, F401
 
     distributed_test.BACKEND = RUN
-    # By the variable, MPI's tests of groups run with fewer than 8 ranks, too; gloo's give it to new groups.
+    # With this variable, MPI's tests of groups also run with fewer than 8 ranks; gloo's give it to new groups.
     if GATE != "mpi":
         os.environ["BACKEND"] = RUN
     for each in ("gpu", "ddp", "subgroup"):
@@ -46,15 +46,15 @@ if os.environ.get("CCOLL_TORCH_AS"):
 class TestDistributed(TestDistBackend, DistributedTest._DistTestBase):
     def setUp(self):
         super().setUp()
-        # A child is there after milliseconds, not seconds.
+        # A forked child starts in milliseconds instead of seconds.
         self._start_processes(torch.multiprocessing.get_context("fork").Process)
 
 
 if RUN != GATE and ccoll.torch.implementation() == "c++":
-    # For torch's C++ code every plugin has this name; the test compares it with the name it was registered by.
+    # torch's C++ code gives every plugin this name; the test compares it with the registered name.
     TestDistributed.test_ddp_logging_data_cpu = unittest.skip("DDP's log has 'custom' for all plugins")(
         TestDistributed.test_ddp_logging_data_cpu
     )
 
-# A name that pytest must not find by itself.
+# pytest must not collect these names.
 del TestDistBackend, DistributedTest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks of torch.distributed for tests: forked processes, for `import torch` takes seconds."""
+"""Ranks of torch.distributed for tests: forked processes, because `import torch` takes seconds."""
 
 import datetime
 import os
@@ -36,7 +36,7 @@ def _child(function, rank, size, store, timeout, backend, place):
 
 
 def ranks(size, function, *, timeout=20, limit=90, backend="ccoll", may_die=()):
-    """function(rank, size) in `size` processes; their results. Raises what one raised, with its rank."""
+    """function(rank, size) in `size` processes; their results. Raises a rank's error, with its number."""
     with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
         store = os.path.join(folder, "store")
         children = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch asks of a backend beside its collectives: each is there, or refused with what to do instead."""
+"""What torch asks of a backend besides collectives: it works, or is refused with an alternative."""
 
 import datetime
 import os
@@ -41,7 +41,7 @@ def test_what_there_is_not_is_refused_by_name():
 
 
 def when_told(tell):
-    """Rank 0 tells in the store that it has its error; until then another rank stays."""
+    """Rank 0 writes to the store when it has its error; until then another rank stays."""
     store = dist.distributed_c10d._get_default_store()
     if tell:
         store.set("told", "1")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What trains over ccoll: DDP, FSDP, DTensor, tensor parallelism, checkpoints."""
+"""Training over ccoll: DDP, FSDP, DTensor, tensor parallelism, checkpoints."""
 
 import copy
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of the two backends runs, how that is chosen, and what the one in C++ does beyond the other."""
+"""Which of the two backends runs, how it is chosen, and what the C++ one does beyond the other."""
 
 import os
 import subprocess
@@ -135,7 +135,7 @@ def test_what_torch_asks_with_the_gil_is_answered_at_once():
 
 def forks(rank, size):
     dist.barrier()
-    kept = dist.irecv(torch.zeros(1), 1 - rank)  # under way when the child begins
+    kept = dist.irecv(torch.zeros(1), 1 - rank)  # pending when the child begins
     child = os.fork()
     if child == 0:
         began = time.monotonic()
@@ -143,7 +143,7 @@ def forks(rank, size):
         dist.distributed_c10d._abort_process_group()
         os._exit(0 if time.monotonic() - began < 0.5 else 1)
     assert os.waitpid(child, 0)[1] == 0
-    # The parent's group is as it was.
+    # The parent's group is unchanged.
     t = torch.ones(1)
     dist.all_reduce(t)
     assert t.item() == size

@@ -16,17 +16,17 @@
 /// are not bound to the current device. Copies between devices need no peers (CUDA then goes
 /// through the host). For mapped memory CUDA promises no such thing, so there a stream's device
 /// copies only what it reaches.
-/// CCOLL_GPU_FAULT: export or import (refused), later (imports after the first two are refused),
-/// apart (an import yields other memory), handle (cudaMalloc memory has no handle), open (no handle
-/// can be opened), elsewhere (opening yields other memory), endless (a kernel that reads opened
-/// memory never ends), words (no stream sees the word it waits for), stale (one in three graph
-/// launches moves no data), first (no kernel can be captured before its first launch), stall
-/// (launching an adversary kernel stops the device), deaf (no kernel sees an abort), torn (one
-/// block writes the halves of a word separately), full (a stream's queue holds 1,024 word writes,
-/// and more wait for room), locked (full, and all other CUDA calls wait too), lonely (flags of a
-/// team's kernel never reach other processes), garbled (one bit of what it writes for them is
-/// wrong), mute (no words of tiny slices reach them), halved (only the half that names the call
-/// reaches them), drift (everything takes longer and longer), old (the driver is for CUDA 12.4, too
+/// CCOLL_GPU_FAULT: export or import (refused); later (imports after the first two are refused);
+/// apart (an import yields other memory); handle (cudaMalloc memory has no handle); open (no handle
+/// can be opened); elsewhere (opening yields other memory); endless (a kernel that reads opened
+/// memory never ends); words (no stream sees the word it waits for); stale (one in three graph
+/// launches moves no data); first (no kernel can be captured before its first launch); stall
+/// (launching an adversary kernel stops the device); deaf (no kernel sees an abort); torn (one
+/// block writes the halves of a word separately); full (a stream's queue holds 1,024 word writes,
+/// and more wait for room); locked (full, and all other CUDA calls wait too); lonely (flags of a
+/// team's kernel never reach other processes); garbled (one bit of what it writes for them is
+/// wrong); mute (no words of tiny slices reach them); halved (only the half that names the call
+/// reaches them); drift (everything takes longer and longer); old (the driver is for CUDA 12.4, too
 /// old for the runtime).
 
 #include <cuda.h>
@@ -93,8 +93,7 @@ struct Item {
 
 struct CUgraph_st {
   std::map<CUstream_st*, Queue> queues;
-  std::vector<std::shared_ptr<void>> objects;  ///< objects that the graph keeps alive for its
-                                               // makers
+  std::vector<std::shared_ptr<void>> objects;  ///< kept alive for the graph's makers
   std::size_t events = 0;
   std::size_t id = 0;
   CUstream_st* origin = nullptr;  ///< the stream where the capture began
@@ -563,8 +562,7 @@ struct Stretch {
 using Stretches = std::map<const void*, Stretch>;
 auto& on_device = *new Stretches;
 auto& pinned = *new Stretches;
-auto& peers = *new std::set<std::pair<int, int>>;  // guarded by mu; (device, peer) pairs with
-                                                   // access
+auto& peers = *new std::set<std::pair<int, int>>;  // guarded by mu; pairs with access
 cuda_on_host_peers peering = kPeersWell;           // guarded by mu; who has access to whom
 Done peers_go_on = std::make_shared<std::atomic<bool>>(false);
 

@@ -151,8 +151,7 @@ class Explorer {
   /// The stores that a thread knows about, or learns of when it reads a store.
   struct View {
     std::array<std::uint32_t, kLocations> known{};  ///< per location: the newest known store
-    std::array<std::uint32_t, kThreads> clock{};    ///< per thread: its accesses that happened
-                                                    // before
+    std::array<std::uint32_t, kThreads> clock{};    ///< per thread: its accesses before
 
     void join(const View& other) {
       for (std::size_t i = 0; i < kLocations; i++) known[i] = std::max(known[i], other.known[i]);

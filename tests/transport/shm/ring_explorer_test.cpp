@@ -228,8 +228,7 @@ class RefusalGame {
   }
 
  private:
-  static constexpr std::size_t kLine = 0, kRemade = 7;  ///< the slice's line, and the place of the
-                                                        // copy
+  static constexpr std::size_t kLine = 0, kRemade = 7;  ///< the slice's, and the copy's
 
   void set_up() {
     ring_ = Ring::make(memory.data());

@@ -8,7 +8,7 @@ import traceback
 
 
 class UniqueId(ctypes.Structure):
-    """ncclUniqueId, which goes by value."""
+    """ncclUniqueId, which is passed by value."""
 
     _fields_ = [("internal", ctypes.c_byte * 128)]
 
@@ -19,7 +19,7 @@ def floats(*values):
 
 
 def address(array, index=0):
-    """Where an array's element lies."""
+    """The address of an array's element."""
     return ctypes.c_void_p(ctypes.addressof(array) + index * ctypes.sizeof(array._type_))
 
 
@@ -32,7 +32,7 @@ def _run(body, rank, size, pipe):
 
 
 def run(body, size):
-    """Runs body(rank, size, pipe) in as many processes; rank 0 sends an id, that all others get."""
+    """Runs body(rank, size, pipe) in as many processes; rank 0 sends an id to all others."""
     os.environ.setdefault("CCOLL_NCCL_HOST", "1")
     fork = multiprocessing.get_context("fork")
     pipes, processes = [], []

@@ -64,8 +64,7 @@ TEST_CASE("verbs: a value that makes no sense is refused with the variable and w
   for (const auto& [name, value, range] : {Wrong{"CCOLL_IB_GID_INDEX", "-2", "from -1 to 1023"},
                                            {"CCOLL_IB_TC", "256", "from 0 to 255"},
                                            {"CCOLL_IB_SL", "16", "from 0 to 15"},
-                                           {"CCOLL_IB_TIMEOUT", "0", "from 1 to 31"},  // 0: for
-                                                                                       // ever
+                                           {"CCOLL_IB_TIMEOUT", "0", "from 1 to 31"},  // for ever
                                            {"CCOLL_IB_TIMEOUT", "18s", "from 1 to 31"},
                                            {"CCOLL_IB_RETRY_CNT", "8", "from 0 to 7"},
                                            {"CCOLL_IB_RETRY_CNT", "many", "from 0 to 7"}}) {

@@ -28,7 +28,7 @@ def needed_by(library: pathlib.Path) -> list[str]:
 
 
 def owners_of_versions(library: pathlib.Path) -> dict[str, str]:
-    """Which library is to have the symbols of which version."""
+    """The library that must have the symbols of each version."""
     owners, file = {}, ""
     for line in output("readelf", "-VW", str(library)).splitlines():
         if match := re.search(r"File: (\S+)", line):
@@ -39,7 +39,7 @@ def owners_of_versions(library: pathlib.Path) -> dict[str, str]:
 
 
 def symbols_of(library: pathlib.Path) -> tuple[set[str], set[tuple[str, str]]]:
-    """The names that it has, and (name, version) of those that it wants."""
+    """The names that it has, and (name, version) of those that it needs."""
     defined, wanted = set(), set()
     for line in output("nm", "-D", str(library)).splitlines():
         kind, symbol = line.split()[-2:]

@@ -43,8 +43,7 @@ struct CallRun {
   Signature signature;     ///< only count, root, kind, type and op are set
   std::uint64_t begin = 0;
   std::optional<std::uint64_t> end;  ///< none: it failed, or the trace ends before
-  std::vector<BlockCounts> blocks;   ///< the known counts of ragged blocks; the rest is 0 unless
-                                     // empty
+  std::vector<BlockCounts> blocks;   ///< known counts of ragged ones; the rest is 0 unless empty
   std::vector<StepRun> steps;        ///< in the order in which they ended
   friend bool operator==(const CallRun&, const CallRun&) = default;
 };

@@ -32,7 +32,7 @@ COUNT = 1000
 
 
 def common_id(file: pathlib.Path, rank: int) -> bytes | tuple:
-    """Rank 0's, which the others find in a file."""
+    """Rank 0's id, which the others find in a file."""
     if rank == 0:
         made = nccl.get_unique_id()
         whole = file.with_suffix(".new")
@@ -45,7 +45,7 @@ def common_id(file: pathlib.Path, rank: int) -> bytes | tuple:
 
 
 class Place:
-    """Where a rank's arrays are, and the stream of its calls: a GPU, or the host."""
+    """The place of a rank's arrays, and the stream of its calls: a GPU, or the host."""
 
     def __init__(self, on_host: bool):
         if on_host:
@@ -63,7 +63,7 @@ class Place:
         self.wait = cupy.cuda.runtime.deviceSynchronize
 
     def full(self, count: int, value: float):
-        """Is there when it returns."""
+        """It is complete on return."""
         made = self.arrays.full(count, value, dtype=self.arrays.float32)
         self.wait()
         return made
@@ -79,7 +79,7 @@ def run_rank(rank: int, given: argparse.Namespace) -> None:
     kind = nccl.NCCL_FLOAT32
 
     def call(name: str, *arguments, stream: int = place.stream) -> None:
-        """Arrays are given by where they are, and come first."""
+        """Arrays are passed by address, and come first."""
         values = [place.pointer(each) if hasattr(each, "dtype") else each for each in arguments]
         getattr(communicator, name)(*values, stream)
 

@@ -30,7 +30,7 @@ STEPS = 5
 
 
 class World:
-    """One rank, and where its tensors are."""
+    """One rank, and the device of its tensors."""
 
     def __init__(self, given: argparse.Namespace):
         self.rank, self.size, self.on_host = given.rank, given.ranks, given.on_host
@@ -54,14 +54,14 @@ def expect_equal(found: torch.Tensor, expected: torch.Tensor, what: str) -> None
 
 
 class Found(ctypes.Structure):
-    """Dl_info of the linker."""
+    """The linker's Dl_info."""
 
     _fields_ = [("file", ctypes.c_char_p), ("base", ctypes.c_void_p), ("name", ctypes.c_char_p),
                 ("address", ctypes.c_void_p)]
 
 
 def library(world: World) -> str:
-    """The library that was given is the one that is called."""
+    """The calls go to the given library."""
     everywhere = ctypes.CDLL(None)
     version, found = ctypes.c_int(), Found()
     expect(everywhere.ncclGetVersion(ctypes.byref(version)) == 0, "ncclGetVersion")
@@ -94,7 +94,7 @@ def train(net: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> torch.
 
 
 def compare_with_one_process(world: World, net: nn.Module) -> str:
-    """Each rank trains on its part of the batch, and beside that one alone on all of it."""
+    """Each rank trains on its part of the batch, and one also trains alone on the whole batch."""
     inputs, targets = batch(world)
     own = slice(8 * world.rank, 8 * world.rank + 8)
     loss = train(net, inputs[own], targets[own])
@@ -153,7 +153,7 @@ def all_to_all(world: World) -> str:
     dist.all_to_all_single(got, mine)
     own = torch.arange(100, device=world.device) + 100 * world.rank
     expect_equal(got, torch.cat([own + 10_000 * rank for rank in range(world.size)]), "equal parts")
-    # To each rank as many elements as its number says, and one more.
+    # Each rank gets as many elements as its number says, plus one.
     sent = torch.cat([world.full(world.rank, rank + 1) for rank in range(world.size)])
     got = torch.empty(world.size * (world.rank + 1), device=world.device)
     dist.all_to_all_single(got, sent, [world.rank + 1] * world.size, [rank + 1 for rank in range(world.size)])
@@ -183,7 +183,7 @@ def coalescing(world: World) -> str:
 
 def graphs(world: World) -> str:
     values, scratch = world.full(0), world.full(1)
-    # PyTorch wants a warm-up on another stream.
+    # PyTorch requires a warm-up on another stream.
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream): dist.all_reduce(scratch)
     torch.cuda.current_stream().wait_stream(stream)
@@ -204,7 +204,7 @@ def graphs(world: World) -> str:
     return "5 replays"
 
 
-# The second ones need a GPU.
+# The second list needs a GPU.
 JOBS = [library, ddp, fsdp2, pipeline, all_to_all, new_group]
 JOBS_OF_STREAMS = [coalescing, graphs]
 
@@ -223,7 +223,7 @@ def run_rank(given: argparse.Namespace) -> None:
     if given.part == "jobs":
         dist.destroy_process_group()
         return
-    # Ends without a word to the others, after its last call is over.
+    # Exits without notice to the others, after its last call is over.
     values = world.full(1)
     dist.all_reduce(values)
     expect_equal(values, world.full(world.size), "the last call's sum")
@@ -234,7 +234,7 @@ def die_with_parent() -> None:
 
 
 def run_part(given: argparse.Namespace, part: str, until: float) -> bool:
-    """All ranks; whether all end well."""
+    """Runs all ranks; returns whether all succeed."""
     with tempfile.TemporaryDirectory() as folder:
         common = [sys.executable, __file__, given.library, "--ranks", str(given.ranks), "--part", part,
                   "--store", f"{folder}/store", *(["--on-host"] if given.on_host else [])]
@@ -244,7 +244,7 @@ def run_part(given: argparse.Namespace, part: str, until: float) -> bool:
         codes = [None] * len(ranks)
         while None in codes and time.monotonic() < until:
             codes = [rank.poll() for rank in ranks]
-            # After one has failed the others are not waited for long.
+            # After one has failed the others get only a short time.
             if any(codes): until = min(until, time.monotonic() + 5)
             time.sleep(0.02)
         for rank in ranks: rank.kill()

@@ -6,7 +6,7 @@ embed.py NAME OUTPUT FILE...
 """
 import sys
 
-# Some compilers take no longer string literals.
+# Some compilers accept no longer string literals.
 LONGEST = 65000
 
 

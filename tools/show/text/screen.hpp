@@ -49,7 +49,7 @@ class Screen {
     std::string numbers;
     std::optional<Tone> tone;
   };
-  /// What one rank does to a block in a round.
+  /// One rank's change to a block in a round.
   struct Event {
     std::uint32_t block;
     bool received;

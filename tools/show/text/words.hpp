@@ -25,8 +25,7 @@ struct Progress {
 };
 Progress progress_of(const Rounds& rounds, const Board& board);
 
-/// What the verifier has proven about the picture, or that it is wrong; explanation() gives the
-/// reason.
+/// The verifier's proof about the picture, or that it is wrong; explanation() gives the reason.
 std::string verdict_text(const Picture& picture);
 
 }  // namespace ccoll::show

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is compared by bench/compare: how each is built, restricted to a transport, run and read."""
+"""The contenders of bench/compare: how each is built, restricted to a transport, run and read."""
 import csv
 import ctypes
 import os
@@ -8,17 +8,17 @@ import signal
 import subprocess
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-RUN_SECONDS = 300  # before a run counts as hanging
+RUN_SECONDS = 300  # until a run counts as hanging
 
 
 class Unavailable(Exception):
-    """A contender that cannot run here: says what is missing and how to get it."""
+    """A contender that cannot run here; the text says what is missing and how to get it."""
 
 
 # Starting and ending programs
 
 def build(directory, name, source, command, libraries=()):
-    """The program, compiled from bench/peers if it is not newer than all sources there."""
+    """The program, compiled from bench/peers unless it is newer than all sources there."""
     newest = max(os.path.getmtime(each.path) for each in os.scandir(HERE))
     source = os.path.join(HERE, source)
     program = os.path.join(directory, "peers", name)
@@ -38,7 +38,7 @@ def in_own_group():
 
 
 def run(command, environment):
-    """Standard output of a program that succeeds; else raises with what it said."""
+    """Standard output of a program that succeeds; else raises with its output."""
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, preexec_fn=in_own_group,
                                env={**os.environ, **environment})
@@ -82,13 +82,13 @@ class Ccoll:
 
 
 class CcollRegistered(Ccoll):
-    """With buffers that all ranks of the host map (ccoll::allocate)."""
+    """Uses buffers that all ranks of the host map (ccoll::allocate)."""
     name = "registered"
     memory = "registered"
 
 
 def last_figure(output, column):
-    """Of the last row; launchers may say something of their own after it."""
+    """Reads the last row; launchers may print their own text after it."""
     for line in reversed(output.splitlines()):
         try:
             return float(line.split(",")[column])
@@ -121,7 +121,7 @@ class Mpi(Peer):
 
 
 class OfPyPi:
-    """Not of Debian: where tools/setup peers has put it."""
+    """Not from Debian, but where tools/setup peers has put it."""
 
     def place(self, options):
         return os.path.join(options.build, "peers", self.name)
@@ -180,8 +180,8 @@ class Gloo(Peer):
 
 
 class OneCcl(OfPyPi, Peer):
-    """Its CPU build, over Intel MPI. Unless told it takes bare libfabric, which is slower here, and
-    with which mpiexec often fails at the end of a run that went well."""
+    """Its CPU build, over Intel MPI. Otherwise it takes bare libfabric, which is slower here, and
+    with which mpiexec often fails at the end of a successful run."""
     name = "oneccl"
 
     def __init__(self, options):
@@ -191,7 +191,7 @@ class OneCcl(OfPyPi, Peer):
         if not os.path.exists(library) or not self.launcher:
             raise Unavailable("not installed: tools/setup peers")
         compiler = os.environ.get("CXX", "c++").split()
-        runtime = os.path.abspath(os.path.join(place, "lib"))  # of Intel's compiler, and its MPI
+        runtime = os.path.abspath(os.path.join(place, "lib"))  # of Intel's compiler and MPI
         self.program = build(options.build, "oneccl_bench", "oneccl_bench.cpp",
                              [*compiler, "-std=c++17", "-O2", f"-I{place}/include"],
                              [library, f"-L{runtime}", f"-Wl,-rpath,{runtime}", "-l:libintlc.so.5",
@@ -209,9 +209,9 @@ PEERS = {peer.name: peer for peer in (OpenMpi, NewerOpenMpi, Mpich, NewerMpich, 
 
 
 class Limits:
-    """What a point takes at least: sums of figures of bench/peers/limits.cpp."""
+    """The least cost of a point: sums of figures of bench/peers/limits.cpp."""
 
-    # Over all ranks, in sizes: what n ranks must move, and what they must add up.
+    # Over all ranks, in sizes: the data that n ranks must move, and must add up.
     MOVED = {"all_reduce": lambda n: 2 * (n - 1), "all_gather": lambda n: n - 1,
              "reduce_scatter": lambda n: n - 1, "all_to_all": lambda n: n - 1,
              "broadcast": lambda n: n - 1, "reduce": lambda n: n - 1, "send_recv": lambda n: n}
@@ -226,7 +226,7 @@ class Limits:
 
     @staticmethod
     def of_memory(op, size, ranks):
-        """Bare protocols of two ranks that do what the operation does and nothing else."""
+        """Bare protocols of two ranks that do only what the operation requires."""
         if ranks != 2:
             return []
         if op == "barrier" or (op == "all_reduce" and size <= 48):
@@ -241,7 +241,7 @@ class Limits:
 
     @classmethod
     def of_tcp(cls, op, size, ranks):
-        """The bytes alone, over as many pairs of sockets at once as cores can serve."""
+        """Only moves the bytes, over as many pairs of sockets at once as cores can serve."""
         if op == "barrier":
             return [("tcp_bothways", 8)] if ranks == 2 else []
         if op not in cls.MOVED:
@@ -255,14 +255,14 @@ class Limits:
 
     @staticmethod
     def share(total, ranks):
-        """What each of two processes does of it, beside other pairs where there are cores."""
+        """The share of each of two processes, beside other pairs if there are cores."""
         return max(8, whole(total // max(2, min(ranks, os.cpu_count() or 2))))
 
     def command(self, figure, size):
         return [self.program, *self.data, figure, size]
 
     def read(self, output):
-        """Microseconds, and by which way, where there are several."""
+        """Microseconds, and the way if there are several."""
         return last_figure(output, 2), ",".join(output.splitlines()[-1].split(",")[3:])
 
 

@@ -70,7 +70,7 @@ def time_text(usec):
 
 
 def chart(title, series, short):
-    """`series`: by name, times in µs by size. `short`: how a size is written."""
+    """`series`: by name, times in µs by size. `short`: formats a size."""
     xs = [size for points in series.values() for size in points]
     across = Axis(xs, 4, LEFT, WIDTH - RIGHT)
     up = Axis([usec for points in series.values() for usec in points.values()], 10,

@@ -186,12 +186,10 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: oneccl_bench [--fresh] OP BYTES...\n");
     return 2;
   }
-  std::optional<ccl::communicator> comm;  // declared here, because its end waits for the other
-                                          // ranks
+  std::optional<ccl::communicator> comm;  // out here: its end waits for the other ranks
   try {
     ccl::init();
-    comm.emplace(ccl::preview::create_communicator());  // of all ranks that mpiexec.hydra has
-                                                        // started
+    comm.emplace(ccl::preview::create_communicator());  // of all mpiexec.hydra's ranks
     for (int i = 2; i < argc; i++) run(*comm, argv[1], std::strtoull(argv[i], nullptr, 10));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "oneccl_bench: %s\n", error.what());

@@ -58,7 +58,7 @@ def fsdp_step(group):
 
 
 def local_step(_):
-    """The same without any communication: what no backend can be faster than."""
+    """The same without any communication: the bound for all backends."""
     return step_of(transformer())
 
 
@@ -116,7 +116,7 @@ def main() -> None:
         for turn in range(rounds + 2):
             for name, call in calls.items():
                 one = milliseconds(call, groups[name])
-                if turn > 1:  # the first make links and buckets
+                if turn > 1:  # the first ones make links and buckets
                     took[name].append(one)
         ours, theirs = (statistics.median(took[name]) for name in ("ccoll", "gloo"))
         if is_first:

@@ -427,7 +427,7 @@ TEST_CASE("devices: a message of any length leaves room in its stream, so that n
         sent.wait();
         received.wait();
         expect(got.values() == message_bytes(kBytes, 1), "a message");
-        // Pinned memory has longer pieces here, and still takes a small part of the message's size.
+        // The message's own pieces are longer, but still a small part of it.
         const auto held = c.counters().device_memory_bytes;
         expect(held < kBytes / 8, fmt::format("{} bytes of pinned memory", held));
       },

@@ -34,7 +34,7 @@ ncclResult_t ncclSignal(int peer, int signal, int context, unsigned int flags, n
                         cudaStream_t stream);
 ncclResult_t ncclWaitSignal(int count, void* descriptions, ncclComm_t comm, cudaStream_t stream);
 
-/* The device interface, of which nothing is here. */
+/* The device interface, which the library does not support. */
 ncclResult_t ncclDevCommCreate(ncclComm_t comm, const void* requirements, void* made);
 ncclResult_t ncclDevCommDestroy(ncclComm_t comm, const void* made);
 ncclResult_t ncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int peer, void** pointer);

@@ -82,7 +82,7 @@ TEST_CASE("team: so it does with blocks of several threads", "[engine][device][p
   const int draws = testing::by_effort(1, 1, 40);
   for (const auto& entry : catalogue()) {
     for (int draw = 0; draw < draws; draw++) {
-      // Few windows are enough: every barrier wakes all threads of a block.
+      // Uses few windows, because every barrier wakes all threads of a block.
       auto made = test::random_case(entry, random);
       while (made.problem.size > 4) made = test::random_case(entry, random);
       made.choice.lanes = 1;

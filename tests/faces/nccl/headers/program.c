@@ -58,7 +58,7 @@ typedef struct {
   ncclUniqueId id;
 } Start;
 
-/* With garbage in the padding, and behind the struct. */
+/* Puts garbage into the padding and behind the struct. */
 static ncclConfig_t* make_config(void* memory, size_t bytes) {
   const ncclConfig_t initial = NCCL_CONFIG_INITIALIZER;
   memset(memory, 0x5a, bytes);
@@ -104,7 +104,7 @@ static void move(int rank, ncclComm_t comm) {
   require(out[7] == 2 * (7 + 107), "a pre-multiplied sum");
   MUST(ncclRedOpDestroy(op, comm));
 #if NCCL_VERSION_CODE >= 22400
-  /* Types that came with a header are numbers that it knows. */
+  /* The header has constants for its types. */
   uint8_t one = 0x38, sum = 0;
   MUST(ncclAllReduce(&one, &sum, 1, ncclFloat8e4m3, ncclSum, comm, NULL));
   require(sum == 0x40, "1 + 1 in float8e4m3");

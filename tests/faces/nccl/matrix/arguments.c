@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments that are out of range, NULL, or do not go with each other. */
+/* Arguments that are out of range, NULL, or inconsistent. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -146,7 +146,7 @@ void check_making(void) {
   ARGUMENT_OF(ncclCommGrow, comm, 2, &id, -1, NULL, NULL);
   ARGUMENT_OF(ncclCommGetUniqueId, comm, NULL);
   ARGUMENT_OF(ncclCommRevoke, comm, 1);
-  /* None of all this has harmed it. */
+  /* The communicator still works. */
   OK_OF(ncclAllReduce, in, out, 4, ncclFloat32, ncclSum, comm, NULL);
   require(memcmp(in, out, 4 * sizeof in[0]) == 0, "one rank's sum is its input");
   OK_OF(ncclCommDestroy, comm);
@@ -192,12 +192,12 @@ void check_collectives(void) {
   }
   ARGUMENT_OF(ncclAllReduce, NULL, out, 1, ncclFloat32, ncclSum, comm, NULL);
   ARGUMENT_OF(ncclAllReduce, in, NULL, 1, ncclFloat32, ncclSum, comm, NULL);
-  /* Their memory would go round the end of all addresses. */
+  /* The buffers would wrap around the address space. */
   ARGUMENT_OF(ncclAllReduce, in, out, SIZE_MAX / 2, ncclFloat64, ncclSum, comm, NULL);
   ARGUMENT_OF(ncclAllGather, in, out, SIZE_MAX / 4, ncclFloat32, comm, NULL);
   USAGE_OF(ncclSend, in, 1, ncclFloat32, 0, comm, NULL);
   USAGE_OF(ncclRecv, out, 1, ncclFloat32, 0, comm, NULL);
-  /* Nothing to do is done by each rank alone, also with nothing to do it on. */
+  /* An empty call needs no other rank, and no buffers. */
   OK_OF(ncclAllReduce, in, out, 0, ncclFloat32, ncclSum, comm, NULL);
   OK_OF(ncclAllReduce, NULL, NULL, 0, ncclFloat32, ncclSum, comm, NULL);
   OK_OF(ncclBroadcast, NULL, NULL, 0, ncclFloat32, 1, comm, NULL);
@@ -225,7 +225,7 @@ void check_reductions(void) {
   ncclRedOp_t another = ncclSum;
   OK_OF(ncclRedOpCreatePreMulSum, &another, &factor, ncclFloat32, ncclScalarHostImmediate, second);
   require(another != op, "two communicators' operations differ");
-  factor = 100; /* it was read at once */
+  factor = 100; /* it has already been read */
   ARGUMENT_OF(ncclAllReduce, in, out, 1, ncclFloat64, op, comm, NULL);
   ARGUMENT_OF(ncclAllReduce, in, out, 4, ncclFloat32, another, comm, NULL);
   OK_OF(ncclAllReduce, in, out, 4, ncclFloat32, op, comm, NULL);
@@ -331,7 +331,7 @@ void check_groups(void) {
   group_ends(ARGUMENT);
   OK_OF(ncclCommDestroy, polled);
 
-  /* Made in a group, a split is there at its end only. */
+  /* A split in a group exists only after the group's end. */
   ncclComm_t parts[3] = {comm, comm, comm};
   group_starts();
   for (int i = 0; i < 3; ++i) OK_OF(ncclCommSplit, comm, i, 0, &parts[i], NULL);
@@ -433,7 +433,7 @@ void check_newer(void) {
   USAGE_OF(ncclCommQueryProperties, comm, &properties);
   properties.magic = 0xcafebeef;
   properties.rank = properties.lsa_teams = -7;
-  /* One that knows less is not written beyond what it knows. */
+  /* An older struct is not written beyond its end. */
   properties.version = 22900;
   OK_OF(ncclCommQueryProperties, comm, &properties);
   require(properties.rank == 0 && properties.ranks == 1, "the properties say who it is");

@@ -44,7 +44,7 @@ static bool is_copied(void) {
 
 #define OK_OF(NAME, ...) expect("captured", #NAME, OK, NAME(__VA_ARGS__))
 
-/* A captured call runs when it is launched, and not before. */
+/* A captured call runs only when it is launched. */
 static void check_results(void) {
   now_testing("captured", "results");
   const ncclComm_t comm = alone(true);
@@ -58,7 +58,7 @@ static void check_results(void) {
   OK_OF(ncclRecv, out, COUNT, ncclFloat32, 0, comm, stream);
   group_ends(OK);
   require(launch() && is_copied(), "captured messages come when their graph is launched");
-  /* The first input is 1: the factor of its own copy. */
+  /* The first input element, 1, is also the factor. */
   ncclRedOp_t scaled = ncclSum;
   OK_OF(ncclRedOpCreatePreMulSum, &scaled, in, ncclFloat32, ncclScalarDevice, comm);
   begin();
@@ -69,7 +69,7 @@ static void check_results(void) {
   OK_OF(ncclCommDestroy, comm);
 }
 
-/* Functions that no row of the table has, such as those that take no communicator. */
+/* Functions outside of the table, such as those without a communicator. */
 static void check_others(void) {
   now_testing("captured", "others");
   const ncclComm_t comm = alone(true);

@@ -21,28 +21,28 @@ enum {
   ANY = 0xffff /* any code, as long as the call returns */
 };
 
-/* That a call gave one of the codes; a refusal must name the function that was called. */
+/* Checks that a call gave one of the codes; a refusal must name the called function. */
 void expect(const char* situation, const char* function, unsigned codes, ncclResult_t got);
-/* A group, whose failure is named by the call in it that failed. */
+/* A group; its failure names the call in it that failed. */
 void group_starts(void);
 void group_ends(unsigned codes);
-/* That a condition holds. */
+/* Checks a condition. */
 void require(bool holds, const char* what);
-/* That the last error's text has a word in it. */
+/* Checks that the last error's text contains a word. */
 void text_has(const char* situation, const char* word);
-/* For the time limit's message. */
+/* Sets the text for the time limit's message. */
 void now_testing(const char* situation, const char* function);
-/* 0 if nothing was wrong. */
+/* Returns 0 if nothing was wrong. */
 int verdict(void);
 
-/* One rank alone, that blocks or does not; ready. */
+/* A communicator of one rank, blocking or nonblocking, that is ready. */
 ncclComm_t alone(bool blocking);
-/* A rank of two that does not block, whose peer never comes. */
+/* A nonblocking rank of two whose peer never comes. */
 ncclComm_t initialising(void);
-/* The code once a communicator that does not block is done. */
+/* The final code of a nonblocking communicator. */
 ncclResult_t settled(ncclComm_t comm, ncclResult_t code);
 
-/* Two ranks that block. */
+/* Two blocking ranks. */
 typedef struct {
   ncclComm_t ranks[2];
 } Pair;
@@ -51,16 +51,16 @@ Pair pair(void);
 ncclComm_t broken(void);
 void destroy_pair(Pair pair);
 
-/* A stream of a GPU, memory of it, and what captures the stream. */
+/* A GPU's stream and memory, and the functions that capture the stream. */
 typedef struct {
   cudaStream_t stream;
   float *in, *out;
   void (*begin)(void);
-  /* Whether the capture ends well, and its graph runs. */
+  /* Whether the capture succeeds, and its graph runs. */
   bool (*launch)(void);
 } Capture;
 
-/* The parts. */
+/* The parts of the test. */
 void check_states(void);
 void check_captured(const Capture* capture);
 void check_library(void);

@@ -5,7 +5,7 @@
 
 #include "matrix.h"
 
-/* They lie on the host, unless a stream of a device is captured. */
+/* The buffers are on the host, unless a device's stream is captured. */
 enum { LENGTH = 8 };
 static float host_in[LENGTH], host_out[LENGTH];
 static float *in = host_in, *out = host_out;
@@ -62,7 +62,7 @@ static ncclResult_t CommSplit(ncclComm_t comm) {
   other = NULL;
   return ncclCommSplit(comm, 0, 0, &other, NULL);
 }
-/* A rank that is alone can leave nobody out: it is the list that is wrong then. */
+/* A single rank can exclude nobody: then the list is wrong. */
 static ncclResult_t CommShrink(ncclComm_t comm) {
   int list[] = {1};
   other = NULL;
@@ -106,7 +106,7 @@ static const Row rows[] = {
   ROW(AlltoAll,              ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, OK, false),
   ROW(Gather,                ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, OK, false),
   ROW(Scatter,               ARGUMENT, ARGUMENT, OK,          OK | PROGRESS, ARGUMENT,     USAGE,    USAGE,     REMOTE, OK, false),
-  /* To itself, which needs a group with both. */
+  /* To itself, which needs a group with both calls. */
   ROW(Send,                  ARGUMENT, ARGUMENT, NEVER,       USAGE,         ARGUMENT,     USAGE,    USAGE,     REMOTE | USAGE, USAGE, false),
   ROW(Recv,                  ARGUMENT, ARGUMENT, NEVER,       USAGE,         ARGUMENT,     USAGE,    USAGE,     REMOTE | USAGE, USAGE, false),
   ROW(CommCount,             ARGUMENT, ARGUMENT, OK,          OK,            ARGUMENT,     OK,       ANY,       OK,     OK, false),
@@ -205,11 +205,11 @@ static void when_broken(const Row* row) {
   end(row, comm, code);
 }
 
-/* As cudaStreamBeginCapture has it in its global mode, no thread may have ended it meanwhile. */
+/* In cudaStreamBeginCapture's global mode, no thread may have ended the capture meanwhile. */
 static void captured(const Row* row, const Capture* capture) {
   now_testing("captured", row->name);
   const ncclComm_t comm = alone(true);
-  /* So that there is a call before, which ends and waits may ask for. */
+  /* An earlier call, which ends and waits may query. */
   expect("before the capture", "ncclAllReduce", OK, AllReduce(comm));
   capture->begin();
   const ncclResult_t code = row->call(comm);
@@ -226,7 +226,7 @@ void check_captured(const Capture* capture) {
 }
 
 void check_states(void) {
-  /* No communicator, though it is memory. */
+  /* Memory that is no communicator. */
   void* const nothing = calloc(1, 65536);
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
     const Row* const row = &rows[i];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* As much of CUDA's header as an nccl.h needs, for machines without CUDA. */
+/* The parts of CUDA's header that an nccl.h needs, for machines without CUDA. */
 
 #include <stddef.h>
 #include <stdint.h>

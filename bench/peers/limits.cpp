@@ -3,15 +3,15 @@
 // movement, without any protocol. bench/compare judges ccoll and its peers against it.
 //
 // Usage: limits [--fresh] FIGURES BYTES...      FIGURES: all, or names of the list, a,b,c
-// Rows on standard output, one per figure and size: figure,bytes,usec,way   (medians of 9 batches,
-// each of the slower process; the way is empty where there is only one). With --fresh each process
-// writes its input again before every call, which does not count.
+// Rows on standard output, one per figure and size: figure,bytes,usec,way   (medians of 9 batches
+// of the slower process; the way is empty if there is only one). With --fresh each process rewrites
+// its input before every call, which is not timed.
 //
 //   copy            one process copies BYTES
 //   copy2           both processes copy BYTES at once
 //   sum2            both processes at once: out = a + b over BYTES
-//   handover2       what an all_reduce in private buffers cannot do without: each process writes
-//                   half of BYTES where the other has read, and reads what that has written, twice
+//   handover2       the minimum of an all_reduce in private buffers: twice, each process writes half
+//                   of BYTES where the other has read, and reads the other's half
 //   allreduce2      two ranks whose buffers are mapped by both: each sums its half of the two
 //                   inputs into its output, then copies the peer's half of the result
 //   allreduce2_slots  the same result with private buffers, through eight 64 KiB slots each way:
@@ -19,9 +19,9 @@
 //                   its slot into the output and into the slot that carries it back
 //   allreduce2_line BYTES <= 48: values and sequence number in one cache line per rank
 //   NAME2_bare      allreduce, allgather, reducescatter, alltoall, broadcast, reduce, sendrecv: the
-//                   operation on private buffers by the fastest way of exchanges.hpp, whose name
-//                   follows in the row. In slots the data are copied or added up straight out of
-//                   them, and up to 56 bytes lie in the cache line that says that they are there.
+//                   operation on private buffers by the fastest way of exchanges.hpp, which the
+//                   row names. Data are copied or added directly from slots; up to 56 bytes lie
+//                   in the cache line that announces them.
 //   allgather2      two ranks: each copies both inputs (BYTES/2 each) into its output
 //   flag_roundtrip  a cache line bounced between two spinning processes
 //   tcp_roundtrip   8 bytes there and back over loopback TCP, both ends spinning on recv

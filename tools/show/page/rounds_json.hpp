@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A picture as JSON, for pages and scripts: all that they show stands in it, so that they need no
-/// knowledge of any algorithm. A change that readers would not survive raises "schema".
+/// A picture as JSON, for pages and scripts. It contains everything they show, so they need not
+/// know any algorithm. An incompatible change increases "schema".
 ///
 ///     {
 ///       "schema": 1,
@@ -40,7 +40,7 @@
 ///               {"block": 3, "to_block": 3, "content": 3, "elems": 2}],
 ///             "left": [[0, 3]], "reached": [[1, 3]]}],   // cells: row and column
 ///          "cells": [[0, 1, 2, null]],   // by row and column: contents, as cells.hpp has them
-///          "done": [[3]],                // by row: the columns that hold what they must
+///          "done": [[3]],                // by row: the columns with correct results
 ///          "held": [                     // by rank, after the round
 ///            [{"place": "input", "lane": 0, "block": 0, "content": 0, "result": false}]],
 ///          "so_far": [LOAD],             // by rank
@@ -48,8 +48,8 @@
 ///     }
 ///
 /// LOAD is {"messages": 1, "elems_sent": 2, "elems_reduced": 0}. "place" is input, output, scratch
-/// or passing: on its way from a receive to a send without being stored. "result" says that this
-/// is what the rank must have there in the end. "content" is null for what a finding has spoilt.
+/// or passing: on its way from a receive to a send without being stored. "result" marks the
+/// rank's correct final content. "content" is null if a finding has spoilt it.
 
 #include <nlohmann/json_fwd.hpp>
 

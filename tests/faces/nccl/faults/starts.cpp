@@ -83,7 +83,7 @@ void two_are_one_rank() {
     const auto code = start(rank, 3, id, claimed);
     require(code != ncclSuccess && rank.comm == nullptr, "two that are one rank are no job");
     watch.within(15, "refusing a doubled rank");
-    // Any of them may be the last one that can tell another of it.
+    // Each rank must stay, because it may be the only one that can inform another.
     rank.reach(0);
     rank.wait_for(0, 3);
   });

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program as somebody wrote it for the nccl.h of some year, from 2.14 on: two ranks, which are
- * threads, every collective that its header has, and a split. The bytes of its config struct that
- * the header does not name are garbage. Runs on the host. */
+/* A user's program for the nccl.h of some year, from 2.14 on: two ranks, which are threads, run
+ * every collective of its header, and a split. The unnamed bytes of its config struct are garbage.
+ * Runs on the host. */
 #include <nccl.h>
 #include <pthread.h>
 #include <stddef.h>

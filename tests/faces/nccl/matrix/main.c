@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each function of an nccl.h library x what a caller can do wrong, and x the states of a
- * communicator, against one table of codes. Runs on the host, in one process. */
+/* Each function of an nccl.h library, with wrong arguments and in each state of a communicator, is
+ * checked against one table of codes. Runs on the host, in one process. */
 #include <stdlib.h>
 
 #include "matrix.h"

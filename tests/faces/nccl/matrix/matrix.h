@@ -2,7 +2,7 @@
 #pragma once
 
 /* Shared by the parts of the matrix test: which codes a call may give, communicators in
- * every state, and how a difference is told. */
+ * every state, and the report of differences. */
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -172,7 +172,7 @@ ncclComm_t broken(void) {
   pthread_t threads[2];
   pthread_create(&threads[0], NULL, reduce, &calls[0]);
   pthread_create(&threads[1], NULL, receive, &calls[1]);
-  usleep(50000);  // both wait, each for what never comes
+  usleep(50000);  // both wait for something that never comes
   expect("both ranks in calls", "ncclCommAbort", OK, ncclCommAbort(both.ranks[1]));
   for (int i = 0; i < 2; ++i) pthread_join(threads[i], NULL);
   expect("its peer aborts", "ncclAllReduce", REMOTE, calls[0].code);

@@ -10,8 +10,8 @@
 //   copy            one process copies BYTES
 //   copy2           both processes copy BYTES at once
 //   sum2            both processes at once: out = a + b over BYTES
-//   handover2       the minimum of an all_reduce in private buffers: twice, each process writes half
-//                   of BYTES where the other has read, and reads the other's half
+//   handover2       the minimum of an all_reduce in private buffers: twice, each process writes
+//                   half of BYTES where the other has read, and reads the other's half
 //   allreduce2      two ranks whose buffers are mapped by both: each sums its half of the two
 //                   inputs into its output, then copies the peer's half of the result
 //   allreduce2_slots  the same result with private buffers, through eight 64 KiB slots each way:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each function while a stream is captured, on a GPU. It is a separate program, linked with the face
- * and the CUDA that the host plays. */
+/* Each function while a stream is captured, on a GPU. It is a separate program, linked with the
+ * face and the CUDA that the host plays. */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A collective as the caller asked for it, and how it is made from the blocks that the caller
-/// gives.
+/// A collective as the caller asked for it, and how it is built from the caller's blocks.
 
 #include <chrono>
 #include <cstdint>
@@ -29,8 +28,8 @@ struct Call {
   Kind kind = Kind::all_reduce;
   BufferView input;
   BufferView output;
-  std::size_t count = 0;  ///< as Problem::count; 0 of v-operations
-  /// The blocks' sizes of a v-operation, as Problem has them; empty of others.
+  std::size_t count = 0;  ///< as Problem::count; 0 for v-operations
+  /// A v-operation's block sizes, as in Problem; empty for others.
   std::vector<std::uint64_t> block_counts;
   std::vector<std::uint64_t> output_counts;
   /// A hash of a coalesced call's counts: ranks that cut the same sum differently would mix up
@@ -45,19 +44,19 @@ struct Call {
   std::optional<std::uint8_t> shown_as;
   std::chrono::milliseconds timeout{0};
   std::string_view label;
-  /// Of a call in a stream, whose buffers are those of the host by then: what it waits for.
+  /// For a call in a stream, whose buffers are on the host: the stream step that it waits for.
   std::shared_ptr<const device::StreamOp> gate = nullptr;
-  /// Of one in a stream that is made in parts, whose buffers are those of the first.
+  /// For a call in a stream that is made in parts; input and output are the first part's.
   std::shared_ptr<const StreamParts> parts = nullptr;
-  /// Of a call that devices make: by that algorithm. The host runs a barrier beside it, under this
+  /// For a call that devices make: their algorithm. The host runs a barrier beside it, under this
   /// call's signature.
   std::optional<Algorithm> on_device = std::nullopt;
-  bool from_graph = false;  ///< made by one that runs: comes before what streams hold back
+  bool from_graph = false;  ///< from a graph that runs: precedes calls that streams hold back
 
   bool ragged() const { return !block_counts.empty(); }
 };
 
-/// A collective on plain buffers, without options: what programs repeat.
+/// A collective on plain buffers without options, as programs repeat it.
 struct PlainCall {
   Kind kind = Kind::all_reduce;
   DataType type = DataType::uint8;
@@ -67,7 +66,7 @@ struct PlainCall {
   const void* input = nullptr;
   void* output = nullptr;
 
-  /// All but the buffers.
+  /// Whether all but the buffers are equal.
   bool is_like(const PlainCall& other) const {
     return kind == other.kind && type == other.type && op == other.op && root == other.root &&
            count == other.count;
@@ -85,24 +84,24 @@ struct PlainCall {
 /// "all_gather", "all_gather_v".
 std::string name_of(const Call& call);
 
-/// Whether devices have what it takes, which depends on the call's signature alone.
+/// Whether devices can make it, which depends on the call's signature alone.
 inline bool suits_devices(const Call& call) {
   return !call.ragged() && !call.coalesced && !call.shown_as &&
          call.op.form() == Reduction::Form::plain;
 }
 
-/// Whether it reads what it may have written before.
+/// Whether it reads elements that it may have overwritten.
 inline bool needs_input_copy(const Call& call) {
   return call.in_place && !may_be_in_place(call.kind);
 }
 
-/// Of everyone's `bytes` at `input`.
+/// An all_gather of `bytes` at each rank's `input`.
 Call all_gather_of(const void* input, void* output, std::size_t bytes);
 
-/// Elements that `rank` has in a buffer; 0 where it uses none.
+/// The number of elements that `rank` has in a buffer; 0 if it uses none.
 std::uint64_t elems_of(const Call& call, Buffer buffer, Rank rank, Rank size);
 
-/// What ranks compare; `algorithm` is what was asked for.
+/// The signature that ranks compare; `algorithm` is the one that was asked for.
 Signature signature_of(const Call& call);
 
 /// Fails unless the two blocks fit each other.

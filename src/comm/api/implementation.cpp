@@ -30,13 +30,13 @@ Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std
                   return for_caller(std::move(failure), label);
                 }),
       stream_calls_(group_.size(), options.device.staging_bytes) {
-  shrinks_[{}];  // a shrink that has no memory left tells the others, and so needs none for this
+  shrinks_[{}];  // reserved: a shrink out of memory must still tell the others
   member_->enter();
 }
 
 namespace {
 
-/// What a communicator with such options needs before anything else.
+/// Checks the options, then makes the waiter, which a communicator needs first.
 Result<std::shared_ptr<Waiter>> make_waiter(const CommunicatorOptions& options, Chimes& chimes) {
   if (options.timeout.count() <= 0)
     return fail(ErrorKind::invalid_argument,
@@ -76,13 +76,13 @@ Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementati
     made.reset(
         new Implementation(std::move(member), id, options, std::move(group), std::move(*waiter)));
   } catch (...) {
-    // It may listen already.
+    // Its links may listen already.
     transports->forget(id);
     throw;
   }
   made->configure();
   if (auto whole = made->make_whole(); !whole) {
-    // Of the job's own one the others hear why before they hear that this rank has left.
+    // If it is the job's own one, the others hear why before they hear that this rank has left.
     if (id == made->job())
       made->member_->control().flood(
           id, {ErrorKind::peer_lost,
@@ -147,7 +147,7 @@ Status Communicator::Implementation::close(bool is_told) {
     if (has_device_way() && !broken_) end_what_devices_made_as_owner();
     was_told = broken_.has_value();
     if (!was_told && dump_wanted_) write_dump_as_owner(wanted_dump());
-    // A lost link may be that of a rank that has left, too.
+    // A lost link may only mean that its rank has left.
     if (!was_told && suspicion_ && suspicion_->kind != ErrorKind::peer_lost) {
       break_as_owner(*suspicion_, true);
       late = broken_;
@@ -174,7 +174,7 @@ Status Communicator::Implementation::close(bool is_told) {
     std::lock_guard lock(mutex_);
     late = news_;
   }
-  // Its own abort() is no news to it.
+  // This rank's own abort() is no news to it.
   const auto self = group_.job_rank(rank());
   if (late && late->kind == ErrorKind::aborted && late->culprit == self) return {};
   if (!late && !compared) late = compared.error();
@@ -191,25 +191,25 @@ Status Communicator::Implementation::called_from_outside() const {
 void Communicator::Implementation::wait_to_own() {
   value_or_throw(called_from_outside());
   const auto ticket = owner_.queue();
-  // Once: who has the flag looks whether it is wanted before it sleeps.
+  // Ring once: the flag's holder checks wanted() before it sleeps.
   waiter_->ring();
   owner_.wait(ticket);
 }
 
 void Communicator::Implementation::release_to_background() {
-  // What is under way goes on in the parent; threads that are not here may hold asio's locks.
+  // Operations go on in the parent; threads that do not exist here may hold asio's locks.
   if (is_forked()) return disown();
   const bool must_wake = background_->sleeps() && !left_to_background_as_owner();
   if (!busy_as_owner()) return disown_idle();
-  // seq_cst; partner: Background::turn, which says that it is awake before it tries to own. Either
-  // it gets the flag, or is seen to be awake here. If it has gone to sleep since, it had the flag.
+  // seq_cst; partner: Background::turn, which marks itself awake before it tries to own. It gets
+  // the flag, or is seen to be awake here. If it has gone to sleep since, it had the flag.
   disown();
   if (must_wake || !background_->sleeps()) background_->schedule();
 }
 
 bool Communicator::Implementation::left_to_background_as_owner() {
   const auto until = background_->sleeps_until();
-  // Where its announcement was taken back, peers do not wake it.
+  // If its announcement was taken back, peers do not wake it.
   if (!waiter_->announced()) return false;
   if (progress_as_owner(Messages::Attention::everyone)) return false;
   return supervise_as_owner(Clock::now()) >= until;
@@ -246,7 +246,7 @@ Result<std::shared_ptr<Operation>> Communicator::Implementation::put_into_queue_
   set_limit(*operation, Clock::now(), call.timeout);
   if (operation->gate) operation->deadline = Clock::time_point::max();
   operation->publish_at = operation->begun + kPublishAfter;
-  // What a graph calls is called now, and what streams hold back is yet to come.
+  // A graph's call takes its place now, before calls that streams hold back.
   const auto place = call.from_graph ? std::ranges::find_if(
                                            collectives_, &CollectiveOperation::is_held_back,
                                            [](const auto& each) -> auto& { return *each; })
@@ -270,7 +270,7 @@ Result<std::shared_ptr<Operation>> Communicator::Implementation::put_into_queue_
 
 void Communicator::Implementation::limit_gated_as_owner(CollectiveOperation& operation,
                                                         Clock::time_point now) {
-  // Also of one that has begun without its stream, once there is nobody left to find.
+  // A call that counted as reached waits for its stream again once all ranks have entered it.
   if (!operation.gate->reached()) operation.deadline = Clock::time_point::max();
   if (operation.deadline != Clock::time_point::max() || !operation.gate->reached()) return;
   set_limit(operation, now, operation.timeout);
@@ -354,7 +354,7 @@ Status Communicator::Implementation::finish_as_owner(const Work::State& work) {
   } unblock{blocking_};
   blocking_ = &blocking;
   wait_as_owner(work, Clock::time_point::max());
-  // A collective ends so only with all that is under way.
+  // A collective fails only together with all that is under way.
   if (work.failure() != nullptr) return tl::unexpected(*broken_);
   return {};
 }
@@ -372,7 +372,7 @@ bool Communicator::Implementation::round_as_owner(Messages::Attention attention)
   bool moved = false;
   if (has_news_.load(std::memory_order_relaxed) && take_news_as_owner(!suspicion_)) return true;
   if (is_forked() || (suspicion_ && !broken_)) return false;
-  // Also of one that is broken: their streams are to go on.
+  // Do this in a broken communicator, too: its streams must go on.
   if (stream_calls_.busy_as_owner()) [[unlikely]]
     moved |= stream_calls_.advance_as_owner(*this);
   moved |= !collectives_.empty() && advance_collective_as_owner();
@@ -449,7 +449,7 @@ bool Communicator::Implementation::wait_as_owner(const Work::State& work, Clock:
     if (progress_as_owner()) {
       patience.reset();
       if (++rounds % kRoundsBetweenLooks != 0) continue;
-      // Time limits hold while something moves, too.
+      // Time limits hold even while something moves.
       const auto now = Clock::now();
       if (now >= limit) return remaining.none();
       supervise_as_owner(now);

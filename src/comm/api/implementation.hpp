@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A communicator's inside: its operations, who makes progress on them, and what happens when one
-/// fails. Argument checks are communicator.cpp's.
+/// A communicator's internals: its operations, who makes progress on them, and what happens when
+/// one fails. communicator.cpp checks the arguments.
 
 #include <array>
 #include <atomic>
@@ -71,14 +71,14 @@ class Communicator::Implementation final
   std::uint64_t job() const { return member_->control().job(); }
   std::uint32_t job_rank() const { return member_->rank(); }
   const std::string& name() const { return name_; }
-  /// That this thread is not in the middle of a reduction's function that one of its calls has
-  /// called: whatever waits for that call would wait for ever.
+  /// Fails if this thread is inside a reduction's function that one of this communicator's calls
+  /// invoked: a wait for that call would never end.
   Status called_from_outside() const;
-  /// The failure as the caller of a call with that label is told: the label and the communicator's
-  /// name in front, the culprit's rank in it at the end. Once, where it goes to the caller: what is
-  /// handed on inside, and what ranks tell each other, has none of these.
+  /// Returns the failure as the caller sees it: the call's label and the communicator's name come
+  /// first, the culprit's rank here comes last. Apply it once, on the way to the caller; failures
+  /// passed on inside, and between ranks, have none of these.
   Failure for_caller(Failure failure, std::string_view label = {}) const;
-  /// The value, or the failure thrown as the caller is told.
+  /// Returns the value, or throws the failure as the caller sees it.
   template <typename T>
   T value_or_raise(Result<T> result, std::string_view label = {}) const {
     if (!result) raise(for_caller(std::move(result.error()), label));
@@ -88,21 +88,21 @@ class Communicator::Implementation final
     return value_or_raise(std::move(work), options.label);
   }
   const CostTable& costs() const { return costs_; }
-  /// What the communicator's options and then `algorithm` ask for.
+  /// Merges the communicator's options with `algorithm`, which has precedence.
   Forced forced(std::optional<Algorithm> algorithm) const;
   bool is_deterministic() const { return options_.deterministic; }
-  /// What such a call is planned as.
+  /// Returns the problem that this call is planned as.
   Problem problem_of(const Call& call) const;
   Result<std::string> transport_to(Rank peer) const;
 
-  /// Holds the owner flag. Whoever holds it makes progress; on release, what is still under way
-  /// goes on in the background.
+  /// Holds the owner flag, whose holder makes progress. On release, operations still under way
+  /// continue in the background.
   class Owner {
    public:
     explicit Owner(Implementation& communicator) : communicator_(communicator) {
       if (!communicator_.try_own()) communicator_.wait_to_own();
     }
-    /// Of a flag that its thread has already.
+    /// Adopts the flag, which this thread already holds.
     Owner(Implementation& communicator, std::adopt_lock_t) : communicator_(communicator) {}
     ~Owner() {
       if (communicator_.busy_as_owner())
@@ -122,70 +122,70 @@ class Communicator::Implementation final
   /// Sets messages going, arguments already checked.
   Status begin_as_owner(std::span<const std::shared_ptr<MessageOperation>> operations,
                         std::chrono::milliseconds timeout);
-  /// What such a probe finds now.
+  /// Returns the message that such a probe finds at this moment.
   Result<std::optional<Received>> look_as_owner(const Pattern& pattern);
-  /// Begins it and waits until it is over; `alone_as_owner` holds before.
+  /// Begins it and waits until it is over. alone_as_owner() must hold before.
   Status run_as_owner(const Call& call);
-  /// That no thread is in a blocking collective of this communicator.
+  /// Fails if a thread is in a blocking collective of this communicator.
   Status alone_as_owner(const Call& call) const;
   // repeat.cpp
-  /// A blocking collective that is like one of the last, all but for its buffers: done, when it
-  /// returns, or put into `unfinished`; throws its failure. False if it has to be made as if there
-  /// had been none. Takes the owner flag.
+  /// Makes a blocking collective that differs from a recent one only in its buffers. It is done on
+  /// return, or put into `unfinished`; a failure is thrown. Returns false if the call has to be
+  /// made the general way. Takes the owner flag.
   bool repeat(const PlainCall& call, Work* unfinished);
-  /// That `operation` was `call`. It is made again once it has ended well.
+  /// Remembers that `operation` was `call`, to repeat it once it has ended well.
   void remember_as_owner(const Call& call, std::shared_ptr<CollectiveOperation> operation);
 
-  // message_calls.cpp: the short way of blocking calls of short messages. False, or nothing: to be
-  // made as if there had been no short way.
+  // message_calls.cpp: the short way of blocking calls of short messages. They return false, or
+  // nothing, if the call has to be made the general way.
   bool send_short_as_owner(const MessageRequest& request, const Pattern& to);
   std::optional<Received> recv_short_as_owner(const MessageRequest& request, const Pattern& from);
 
-  /// Until the collective is over, as part of a blocking call; its failure, if any.
+  /// Waits until the collective of a blocking call is over; returns its failure, if any.
   Status finish_as_owner(const Work::State& work);
 
-  // stream_submission.cpp: calls in CUDA's streams, arguments already checked. Without the owner
-  // flag.
+  // stream_submission.cpp: calls in CUDA streams, whose arguments are already checked. The caller
+  // does not hold the owner flag.
 
-  /// Whether a call without a stream takes place in one all the same: memory of a device is among
-  /// the buffers, or devices make it, as the other ranks' may be such memory.
+  /// Whether a call without a stream uses one all the same: a buffer is device memory, or devices
+  /// make the call, because other ranks' buffers may be device memory.
   bool is_for_streams(const Call& call) const;
   bool is_for_streams(const void* input, const void* output) const;
-  /// Whether they are posted when a stream has come to them: some are of a device's memory, or
-  /// stand behind such.
+  /// Whether the messages are posted when a stream reaches them: a buffer is device memory, or
+  /// earlier messages still wait for a stream.
   bool come_by_streams(std::span<const MessageRequest> requests) const;
-  /// Nothing as the stream: one of our own, behind the default stream.
+  /// Without a stream, uses one of the communicator's own, behind the default stream.
   Result<Work> begin_in_stream(Call call, std::optional<cudaStream_t> stream);
-  /// In a stream of the communicator's own, until it is over: throws its failure.
+  /// Runs it in a stream of the communicator's own and waits for it; throws its failure.
   Status run_in_stream(const Call& call);
   Result<Work> begin_in_stream(std::vector<std::shared_ptr<MessageOperation>> operations,
                                std::chrono::milliseconds timeout,
                                std::optional<cudaStream_t> stream);
-  /// Which way devices make them, and why.
+  /// How devices make collectives, and why that way was picked.
   const DeviceWayPick& device_way() const { return device_way_; }
   bool has_device_way() const { return stream_calls_.device_way() != nullptr; }
-  /// What a device has made is not whole.
+  /// Breaks the communicator: a device's result is incomplete.
   void device_failed_as_owner(const Failure& failure);
-  /// The same of requests that are yet to be checked (message_calls.cpp).
+  /// The same for requests that are not checked yet (message_calls.cpp).
   Result<Work> begin_in_stream(std::string_view call, std::span<const MessageRequest> requests,
                                const CallOptions& options);
-  /// From a thread of CUDA: the call is to begin.
+  /// The stream has reached the call, which is to begin. A thread of CUDA calls this.
   void stream_reached(std::shared_ptr<StreamCall> call) noexcept;
-  /// Of Communicator::error(), which is empty where there is no failure yet.
+  /// The text of Communicator::error(): empty while there is no failure.
   std::string first_error() const;
-  /// What ended it, as far as this rank knows; from any thread.
+  /// The failure that ended it, as far as this rank knows; from any thread.
   std::optional<Failure> first_failure() const;
 
-  // groups.cpp: calls that serve others, and communicators from this one. Each takes the owner
-  // flag.
+  // groups.cpp: calls that serve other calls, and communicators made from this one. Each takes the
+  // owner flag.
 
-  /// For calls that cannot wait for a group's end; `shown_as` is what its signature says.
+  /// For calls that cannot wait for a group's end; `shown_as` is the kind in the signature.
   Status run_for(std::uint8_t shown_as, Call call);
-  /// output: everyone's `bytes` at `input`, by rank. `shown_root`: also of the signature.
+  /// output: `bytes` from every rank's `input`, by rank. `shown_root`: the signature's root.
   Status exchange(std::uint8_t shown_as, const void* input, void* output, std::size_t bytes,
                   const CallOptions& options = {}, Rank shown_root = 0);
 
-  /// That all ranks gave the same `text`; else a mismatch, naming both sides. Collective.
+  /// Fails with a mismatch that names both sides unless all ranks gave the same `text`. Collective.
   Status agree(std::uint8_t shown_as, const std::string& text);
   Result<std::shared_ptr<Implementation>> duplicate(const GroupOptions& options);
   /// Null for a rank without a colour.
@@ -193,37 +193,36 @@ class Communicator::Implementation final
   Result<std::shared_ptr<Implementation>> subgroup(std::span<const int> ranks,
                                                    const GroupOptions& options);
 
-  /// Of the ranks that are still there, by their agreement; also from a broken communicator.
-  /// Without the `excluded`, ascending, whether they are there or not.
+  /// Makes one of the ranks that are left, as they agree; also from a broken communicator. It
+  /// leaves out the `excluded` (ascending), whether they are left or not.
   Result<std::shared_ptr<Implementation>> shrink(const GroupOptions& options, Ranks excluded = {});
 
-  /// Until all are done, or `limit` has passed: false then. Makes progress meanwhile.
+  /// Makes progress until all are done or `limit` has passed; false in the latter case.
   bool wait_as_owner(const Work::State& work, Clock::time_point limit);
-  /// One round of progress, if nobody else is making it.
+  /// Makes one round of progress, unless another thread is making it.
   void poll();
-  /// Does nothing where nothing of this rank is under way, else what abort does; takes the owner
-  /// flag.
+  /// Aborts if anything of this rank is under way; otherwise does nothing. Takes the owner flag.
   void end_work(std::string_view reason);
-  /// Ends the calls of all ranks; on any thread, and takes no owner flag.
+  /// Ends the calls of all ranks. Any thread may call it; it takes no owner flag.
   void abort(std::string_view reason);
-  /// No more calls: what is under way fails with `aborted`, and the rank leaves if this was its
-  /// last communicator. Once. Fails with what no call has told, as the caller is told; to know that
-  /// it waits for a moment, unless there is nobody to tell (`is_told`).
+  /// Ends all that is under way with `aborted`; the rank leaves if this is its last communicator.
+  /// Only the first call acts. Returns a failure that no call has reported, for which it waits
+  /// briefly unless `is_told` is false.
   Status close(bool is_told = true);
   const std::shared_ptr<net::Service>& service() const { return member_->service(); }
 
   // dumping.cpp
-  /// What the flight recorder holds, as JSON. Takes the owner flag.
+  /// Returns the flight recorder's contents as JSON. Takes the owner flag.
   std::string dump();
-  /// Writes it to CCOLL_DUMP's directory, if there is one. Where somebody else has the owner flag
-  /// it returns at once, and they do it, or the service thread later.
+  /// Writes the dump to CCOLL_DUMP's directory, if there is one. If another thread holds the owner
+  /// flag it returns at once, and that thread or the service thread writes it.
   void request_dump(std::string reason);
 
   // counting.cpp
   /// Takes the owner flag.
   Counters counters();
-  /// Whom a thread that waits for `work` waits for now; of receives, those that name a rank. Ranks
-  /// may stand there twice.
+  /// The ranks that a thread waiting for `work` waits for at present; from receives, only named
+  /// ranks. A rank may be listed twice.
   std::vector<Rank> awaited_as_owner(const Work::State& work) const noexcept;
   void note_sleep_as_owner(std::vector<Rank> awaited, Clock::duration time) noexcept;
 
@@ -235,14 +234,14 @@ class Communicator::Implementation final
   bool has_begun(std::uint64_t sequence) override { return history_.calls() > sequence; }
   void in_cycle(std::uint64_t sequence, const std::string& cycle) override;
 
-  // In a forked child: whoever uses this copy is told so, and what the parent has is left alone.
+  // In a forked child: users of this copy get an error, and the parent's resources are left alone.
   void forked() override;
 
   // For Background, on the service thread:
   bool try_own() { return owner_.try_take(); }
   void disown() { owner_.give_back(); }
-  /// Of one with nothing under way. What a stream has come to just now finds nobody else to begin
-  /// it: who tells of it sees that a turn is due, or that somebody has the flag.
+  /// Releases the flag with nothing under way. If a stream has reached a call meanwhile, nobody
+  /// else would begin it: its thread saw that a turn is due, or that the flag is held.
   void disown_idle() {
     disown();
     if (has_reached()) [[unlikely]]
@@ -254,22 +253,22 @@ class Communicator::Implementation final
   bool busy_as_owner() const {
     return !collectives_.empty() || messages_.busy() || stream_calls_.busy_as_owner();
   }
-  /// Whether a thread waits for the owner flag: whoever waits with it in hand lets it in.
+  /// Whether a thread waits for the owner flag: a waiting owner then lets it in.
   bool wanted() const { return owner_.waiting() > 0; }
   /// Whether ranks outnumber cores.
   bool oversubscribed() const { return oversubscribed_; }
-  /// Whether ranks have a core each, and few have another.
+  /// Whether each rank has a core of its own, and few have a second one.
   bool fills_cores() const { return !oversubscribed_ && costs_.cores_per_rank < 2; }
-  /// One round over all operations; true if anything moved. The last round before a sleep pays
-  /// attention to everyone. What it throws breaks the communicator: callers' buffers must not be
-  /// freed while an operation under way still has them.
+  /// Makes one round over all operations; true if anything moved. The last round before a sleep
+  /// attends to every rank. An exception breaks the communicator, because callers must not free
+  /// buffers that an operation still uses.
   bool progress_as_owner(Messages::Attention attention = Messages::Attention::awaited);
-  /// Looks at deadlines and at whom we wait for; returns when to look again.
+  /// Looks at deadlines and at the ranks waited for; returns when to look again.
   Clock::time_point supervise_as_owner(Clock::time_point now);
-  /// What making progress threw (memory ran out, a defect): the communicator fails everywhere.
+  /// Breaks the communicator on all ranks: progress threw (out of memory, or a defect).
   void threw_as_owner(const Failure& failure);
-  /// The same outside of progress: what was thrown in the middle of `call`, for which the other
-  /// ranks would wait. Takes the owner flag; throws.
+  /// The same outside of progress: `call` threw half-way, and the other ranks would wait for it.
+  /// Takes the owner flag; throws.
   [[noreturn]] void call_threw(std::string_view call, Failure failure, std::string_view label);
   Waiter& waiter() { return *waiter_; }
 
@@ -285,35 +284,35 @@ class Communicator::Implementation final
     std::size_t output_bytes = 0;
     std::shared_ptr<CollectiveOperation> operation;
 
-    /// Whether such a call's buffers are as they have to be.
+    /// Whether the buffers of `like` meet the remembered call's conditions.
     bool fits(const PlainCall& like, bool in_place) const;
   };
   static constexpr std::size_t kRepeatables = 64;
 
   Implementation(std::shared_ptr<Member> member, std::uint64_t id,
                  const CommunicatorOptions& options, Group group, std::shared_ptr<Waiter> waiter);
-  /// What may fail once others may hear of it.
+  /// Does the steps of make() that may fail after other ranks can hear of it.
   Status make_whole();
   void configure();
 
   void wait_to_own();
-  /// Of what is under way.
+  /// Releases the flag while operations are under way.
   void release_to_background();
 
-  /// Of threads that wait for calls, one has the flag, polls and sleeps; the others rest in the
-  /// flag's queue. What moved may have ended their calls, or let them go on: then the flag goes
-  /// round, until it comes to one that has looked since. `rested`: movements_ when the thread that
-  /// has it last rested.
+  /// One of the threads that wait for calls holds the flag, polls and sleeps; the others rest in
+  /// the flag's queue. A movement may have ended their calls, or may let them go on. The flag then
+  /// passes round until it reaches a thread that has looked since. `rested`: the value of
+  /// movements_ when the flag's holder last rested.
   bool must_pass_as_owner(std::optional<std::uint64_t> rested) const {
     const auto waiting = owner_.waiting();
     return waiting > resting_ || (waiting > 0 && rested != movements_);
   }
   void sleep_as_owner(const Work::State& work, Clock::time_point now, Clock::time_point until);
-  /// Returns with the flag. `limit`: of this thread's patience.
+  /// Returns with the flag. `limit`: when this thread's wait ends.
   void rest_as_owner(Clock::time_point limit);
-  /// Whether what is under way can go on only when the Background wakes anyway.
+  /// Whether nothing under way can go on before the Background wakes anyway.
   bool left_to_background_as_owner();
-  /// The optional that `step` returns; nothing if it throws, which breaks the communicator.
+  /// Returns the optional from `step`; nothing if it throws, which breaks the communicator.
   template <typename Step>
   auto guarded_as_owner(Step step) -> decltype(step()) {
     try {
@@ -327,9 +326,9 @@ class Communicator::Implementation final
   Clock::time_point look_at_limits_as_owner(Clock::time_point now);
 
   // device_calls.cpp
-  /// Takes what calls in streams need, if this rank has a GPU.
+  /// Takes the resources that calls in streams need, if this rank has a GPU.
   Status find_device();
-  /// How devices make collectives. Collective, where that is by stream steps.
+  /// Finds how devices make collectives. Collective if they use stream steps.
   Status find_device_way();
   void tell_device_way() const;
   Status make_device_way(std::span<const PeerAddress> ranks);
@@ -339,20 +338,20 @@ class Communicator::Implementation final
   Result<std::shared_ptr<device::DeviceWay>> meet_for_group(
       device::ExchangeDoor& door, std::span<const device::DoorAddress> addresses,
       std::shared_ptr<device::Staging> staging) const;
-  /// Everyone's, by rank.
+  /// Gathers every rank's `mine`, by rank.
   Status tell_all_at_start(const void* mine, void* everyones, std::size_t bytes);
-  /// Of a call that is checked and suits_devices(): what they make it by. Null: the host makes it,
-  /// on all ranks. Holds the streams' submission().
+  /// How devices make a checked call that suits_devices(). Null: the host makes it, on all ranks.
+  /// The caller holds the streams' submission().
   struct OnDevice {
     Algorithm algorithm;
     std::shared_ptr<const device::DeviceProgram> program;
   };
   Result<const OnDevice*> device_program_for(const Call& call);
   Result<OnDevice> load_device_program(const Call& call, const Signature& asked);
-  /// What the host does of a call that devices make.
+  /// Prepares the host's part of a call that devices make.
   Status make_ready_beside(Algorithm algorithm, CollectiveOperation& operation);
-  /// Nothing: the ranks' streams are captured apart, and all of them have the host make it. Holds
-  /// the streams' device_submission(), unless anything of this thread's open group is put off.
+  /// Returns nothing if the ranks' streams are captured apart: then the host makes it on all ranks.
+  /// Holds the streams' device_submission(), unless this thread's open group has put off calls.
   Result<std::optional<Work>> begin_on_device(const Call& call, std::optional<cudaStream_t> stream,
                                               const OnDevice& on_device);
   Clock::time_point limit_of(const Call& call) const;
@@ -360,55 +359,55 @@ class Communicator::Implementation final
   struct Entering {
     bool is_captured = false;
     Clock::time_point since;
-    Clock::time_point limit;  ///< until the stream comes to it, or of one that is captured
+    Clock::time_point limit;  ///< until the stream reaches it, or for one that is captured
   };
-  /// As far as it is at `until`.
+  /// Enters as far as possible until `until`.
   Result<device::Entry> enter(device::StreamOp& stream_op, const Entering& entering,
                               Clock::time_point until);
-  /// A caller knows from its stream alone that a call is over: the other ranks' hosts may not yet.
+  /// Waits for hosts: a caller learns from its stream alone that a call is over; other hosts may
+  /// not.
   void end_what_devices_made_as_owner();
-  /// What kept a call from being entered, or that nothing has until its limit.
+  /// The error that kept a call from being entered, or that its limit has passed.
   Failure not_entered_as_owner(const Result<device::Entry>& entry, bool is_captured);
 
   // stream_submission.cpp
   Result<Work> begin_by_host(Call call, std::optional<cudaStream_t> stream);
-  /// Divided, if it is large, as its plan has it.
+  /// Divides the call, if it is large, at its plan's windows.
   Result<DividedCall> in_parts(const Call& call);
-  /// Puts the host's memory into a call, and says what begins with it at once; nothing where that
-  /// begins when the stream has come to it, as it then tells the StreamCall.
+  /// Gives a call the host's memory and returns the call that begins at once. Nothing: it begins
+  /// when the stream reaches it and tells the StreamCall.
   using Prepare = std::function<std::optional<Call>(
       StreamCall&, const std::shared_ptr<device::StreamOp>&, bool is_captured)>;
-  /// Of the device that the request's buffers are of, or the rank's.
+  /// For the device of the request's buffers, or else the rank's.
   Result<device::Staging*> staging_for(const device::StreamOpRequest& request);
   /// Finds out whether the request's stream is captured.
   Result<std::shared_ptr<device::StreamOp>> stream_op(device::StreamOpRequest& request);
-  /// Has its place among the communicator's calls, and is yet to be put into its stream.
+  /// A call that has its place among the communicator's calls, but is not in its stream yet.
   struct Submitted {
     Work work;
     std::shared_ptr<StreamCall> call;
     std::shared_ptr<device::StreamOp> stream_op;
     bool is_captured = false;
   };
-  /// Holds the streams' submission(), as enqueue() does.
+  /// The caller holds the streams' submission(), as for enqueue().
   Result<Submitted> submit(device::StreamOpRequest request, Operations shown,
                            const Prepare& prepare);
   Status enqueue(const Submitted& submitted);
-  /// enqueue(), where anything of this thread's open group is put off in its turn behind that.
+  /// Calls enqueue(), or puts that off behind what this thread's open group has put off.
   Result<Work> put(const Submitted& submitted, std::optional<cudaStream_t> stream,
                    std::string_view label);
-  /// One that ranks enter together, in an open group: it enters at the group's end.
+  /// In an open group, a call that ranks enter together enters at the group's end.
   void put_off(const Submitted& submitted, const Call& call, std::optional<cudaStream_t> stream);
-  /// The call as it takes its place now, or where it is captured when its graph runs.
+  /// Returns the call if it takes its place at once; nothing if captured: then its graph begins it.
   std::optional<Call> begun_in_order(Call& call, StreamCall& in_stream,
                                      const std::shared_ptr<device::StreamOp>& stream_op,
                                      bool is_captured);
 
   // direct_messages.cpp
-  /// Of a message whose buffer is memory of a GPU: whether that is made known to the link that it
-  /// goes over, which reads or writes it there. `needs_flush`: set where the stream has to flush
-  /// then.
+  /// Makes a message's GPU buffer known to the link, which then reads or writes the memory
+  /// directly; returns whether that worked. `needs_flush` is set if the stream has to flush then.
   bool make_direct(MessageOperation& operation, bool& needs_flush);
-  /// Once at each level.
+  /// Logs it once per level.
   void tell_not_direct(LogLevel level, Rank peer, std::string_view why);
 
   // groups.cpp
@@ -417,11 +416,11 @@ class Communicator::Implementation final
                                                      const std::vector<Rank>& ranks,
                                                      const GroupOptions& options,
                                                      std::string made_up_name);
-  /// What `make_it` makes; where it fails or throws the others hear of it, who have theirs and
+  /// Makes one with `make_it`. If that fails or throws, it tells the others, which have theirs and
   /// would wait for this rank.
   template <typename Make>
   Result<std::shared_ptr<Implementation>> made_or_told(std::uint64_t id, Make make_it);
-  /// A subgroup's making ends with this communicator, although it waits in the new one.
+  /// Ends the making of a subgroup with this communicator, although it waits in the new one.
   void end_making(const Failure& failure);
   void broke_while_making(const Failure& failure);
   static Failure destroyed() {
@@ -432,35 +431,35 @@ class Communicator::Implementation final
   void compare_subgroups(Rank peer, const Waiting& waiting);
 
   // shrink.cpp
-  /// A thread's way into shrink, for which only one has room; ends with end_shrinking.
+  /// Admits a thread to shrink, one at a time; end_shrinking ends it.
   Result<RollCall> begin_shrinking(const Ranks& excluded);
   void end_shrinking(const Ranks& excluded, bool well) noexcept;
-  /// Those that are not gone, the same for all of them.
+  /// The ranks that are not gone; every rank gets the same list.
   Result<std::vector<Rank>> survivors(const RollCall& call, std::chrono::milliseconds timeout);
-  /// The same; what it throws ends the attempt for the others, too, who would wait for this rank.
+  /// The same, but an exception ends the attempt on the other ranks, too: they would wait here.
   Result<std::vector<Rank>> survivors_or_told(const RollCall& call,
                                               std::chrono::milliseconds timeout);
-  /// Until the roll call is over; the error is why this rank waits no longer.
+  /// Waits until the roll call is over; an error says why this rank stopped waiting.
   Status await(const RollCall& call, Headcount& count, std::chrono::milliseconds timeout) const;
-  /// What is being caught.
+  /// The failure for the exception that is being caught.
   Failure cannot_shrink() const;
   Failure lost_patience(const RollCall& call, std::chrono::milliseconds timeout,
                         const std::vector<std::uint32_t>& awaited) const;
   void abort_shrinking();
 
   // plans.cpp
-  /// What tells plans apart: what was asked for, but for what a plan serves all alike.
+  /// Returns the key that tells plans apart: the signature without the parts that one plan serves.
   Signature key_of(const Call& call, Signature key) const;
   /// `asked` is the call's signature.
   Result<std::shared_ptr<Plan>> plan_for(const Call& call, const Signature& asked);
   void drop_idle_plans();
 
-  /// Its plan and its run, all but the sequence number.
+  /// Sets its plan and its run, except for the sequence number.
   Status make_ready(const Call& call, CollectiveOperation& operation);
   Result<std::shared_ptr<Operation>> put_into_queue_as_owner(const Call& call);
-  /// Of one before which all have their numbers.
+  /// Numbers the call; all calls before it must have their numbers.
   Status number_as_owner(CollectiveOperation& operation);
-  /// The time limit of one in a stream begins when that has come to it.
+  /// Starts the time limit of a call in a stream when the stream has reached it.
   void limit_gated_as_owner(CollectiveOperation& operation, Clock::time_point now);
   Status put_into_queues_as_owner(std::span<const std::shared_ptr<MessageOperation>> operations,
                                   std::chrono::milliseconds timeout);
@@ -472,7 +471,7 @@ class Communicator::Implementation final
     return has_ahead_.load(std::memory_order_acquire);
   }
   bool advance_collective_as_owner();
-  /// Of the first one in the queue.
+  /// Handles a failure of the first one in the queue.
   void collective_failed_as_owner(Failure failure);
 
   // The short ways
@@ -481,34 +480,34 @@ class Communicator::Implementation final
     return !busy_as_owner() && blocking_ == nullptr && !broken_ && !suspicion_ &&
            !has_news_.load(std::memory_order_relaxed) && !closed_.load(std::memory_order_relaxed);
   }
-  /// Until the link has taken a message that is pushed.
+  /// Waits until the link has taken a pushed message.
   void flush_as_owner(const MessageRequest& request, const Pattern& to);
 
   // repeat.cpp
   Repeatable& repeatable(const PlainCall& call) { return repeatables_[call.hash() % kRepeatables]; }
   void compare_or_raise_as_owner();
-  /// Until it is done or has failed, but only for a moment; `is_brief`: a shorter one.
+  /// Polls for a moment, until it is done or has failed; `is_brief`: for a shorter moment.
   Plan::Polled poll_as_owner(Plan& plan, bool is_brief);
   Result<std::shared_ptr<Work::State>> queue_repeated_as_owner(
       const std::shared_ptr<CollectiveOperation>& operation, Plan::Polled polled);
 
   // dumping.cpp
-  /// What is not over, and how many collectives hosts have done their part of.
+  /// Operations that are not over, and how many collectives are finished on the host's side.
   struct Standing {
     std::uint64_t finished = 0;
     std::vector<dump::UnderWay> under_way = {};
-    std::set<std::uint64_t> on_device = {};  ///< of those the ones that devices have not ended
+    std::set<std::uint64_t> on_device = {};  ///< those that devices have yet to end
   };
   std::vector<dump::Peer> peers(const std::vector<Rank>& ranks) const;
   dump::UnderWay under_way(const CollectiveOperation& operation,
                            const FlightRecorder::Times& times) const;
-  /// Of which only a device has to do its part.
+  /// For a call of which only the device's part is left.
   dump::UnderWay under_way_on_device(std::uint64_t number,
                                      const FlightRecorder::Times& times) const;
   Standing standing_as_owner() const;
-  /// Before what is under way ends with a failure.
+  /// Runs before operations end with a failure.
   void keep_standing_as_owner() noexcept;
-  /// All that is known without the owner flag.
+  /// Everything that is known without the owner flag.
   dump::Dump dump_of_calls(std::string_view reason) const;
   dump::Dump dump_as_owner(std::string_view reason) const;
   std::string dump_path() const;
@@ -516,52 +515,53 @@ class Communicator::Implementation final
   void try_to_dump(int tries);
   std::string wanted_dump() const;
 
-  /// Before what is under way ends with it.
+  /// Runs before operations end with it.
   void note_failure_as_owner(const Failure& failure) noexcept;
 
   // failures.cpp
   Status usable_as_owner();
-  /// What the control path has told.
+  /// The failure that the control path has reported.
   std::optional<Failure> news() const;
-  /// Ends what devices make; the next to make progress ends all calls with it, if it is the first.
+  /// Ends devices' calls at once; the next progress ends the others with it, if it is the first.
   void hear(const Failure& failure);
   void failed_as_owner(Failure failure);
   /// Breaks with `failure` when `grace` is over, unless the control path brings a cause.
   void suspect_as_owner(Failure failure, Clock::duration grace);
-  /// Ends every operation with `failure`; `tell`: and those of the other ranks.
+  /// Ends every operation with `failure`; `tell`: also on the other ranks.
   void break_as_owner(const Failure& failure, bool tell);
   /// The same in a forked child, where links and files are the parent's.
   void break_copy_as_owner(const Failure& failure);
-  /// True where that breaks the communicator. `may_wait`: while anything moves, calls that another
-  /// rank's loss has ended elsewhere may yet end well here, with what has come.
+  /// True if the news breaks the communicator. `may_wait`: while anything moves, calls that a
+  /// rank's loss has ended elsewhere may still end well here, with data that has arrived.
   bool take_news_as_owner(bool may_wait = false);
-  /// Tells the links who has gone.
+  /// Tells the links which ranks have gone.
   void take_departures_as_owner();
-  /// That rank of the job has gone.
+  /// Notes that this rank of the job has gone.
   void depart(std::uint32_t rank, Departure how, const Failure& why);
-  /// A rank is lost, and what is under way, or the next call, needs it.
+  /// Ends everything: a rank is lost, and calls under way, or the next one, need it.
   void end_by_loss_as_owner(const Failure& loss);
-  /// The loss that nothing can move on after; nothing while it may. `next`: as in long_gone().
+  /// The loss that blocks everything; nothing while anything may move. `next`: as in long_gone().
   std::optional<Failure> ending_loss_as_owner(Clock::time_point now, Clock::time_point& next) const;
-  /// What this rank lacked, or threw, as a failure of this rank, which others are told.
+  /// Makes a shortage or an exception here a failure of this rank, to tell the others.
   Failure failed_here(const Failure& failure) const;
 
   // mismatch.cpp
-  /// Of a call that this rank has made from what a peer has published.
+  /// Compares this rank's call with the one that a peer has published.
   std::optional<Failure> difference(Rank peer, const Waiting& waiting) const;
-  /// Compares the calls so far with what neighbours had published before.
+  /// Compares the calls so far with those that neighbours published earlier.
   Status compare_with_ahead();
-  /// No more calls come: after the last ones, if `compared`, which ring neighbours compare.
+  /// Publishes the end of calls; `compared`: with the last calls, which ring neighbours compare.
   void publish_end(bool compared);
   /// A slice that no call here expected; if the rank `closes`, unless last calls tell more.
   std::optional<Failure> unread_as_owner(bool closes) const;
-  /// That rank of the job has closed; rank 0 tells the others once all have.
+  /// Notes that this rank of the job has closed; rank 0 tells the others once all have.
   void note_closed(std::uint32_t rank);
-  /// Until they have them, or this rank has theirs; after private sizes, until all have closed.
+  /// Waits until peers have this rank's or it has theirs; after private sizes, until all have
+  /// closed.
   void await_last_calls();
   /// A slice showed that its sender makes another call: the failure waits for that call's label.
   void ask_for_label_as_owner(const CollectiveOperation& operation, Failure failure);
-  /// Whether that has come.
+  /// Whether that label has arrived.
   bool take_label_as_owner();
 
   // failures.cpp
@@ -571,31 +571,30 @@ class Communicator::Implementation final
   static std::string note_of(std::string_view label,
                              const std::shared_ptr<const Reduction::Custom>& reduction);
   std::string ranks_text(const std::vector<Rank>& ranks) const;
-  /// How far it has come, since when it stands there and whom it waits for; of one whose time is
-  /// over.
+  /// For a call that timed out: its progress, how long it has stood there, and whom it waits for.
   std::string whereabouts(const CollectiveOperation& operation, Clock::time_point now) const;
-  /// Why it has not.
+  /// The reason why it has not begun.
   static std::string_view not_begun(const CollectiveOperation& operation);
   void publish_as_owner(CollectiveOperation& operation, Clock::time_point now);
-  /// Tells control whom this rank waits for; no longer, once anything moves.
+  /// Tells control which ranks this rank waits for; taken back once anything moves.
   void tell_waits_as_owner();
   void take_waits_back_as_owner();
-  /// Shortly before the time limit of an operation, once: whether ranks wait in a cycle. True when
-  /// that is now.
+  /// Looks once, shortly before an operation's time limit, whether ranks wait in a cycle; true when
+  /// that moment is now.
   bool seek_cycle_as_owner(Operation& operation, std::uint64_t sequence, Clock::time_point now,
                            Clock::time_point& next);
-  /// "; ranks wait in a cycle: …", if so; empty where it is not known.
+  /// "; ranks wait in a cycle: …", if so; empty if that is not known.
   std::string cycle_of(std::uint64_t sequence) const;
   bool supervise_collective_as_owner(CollectiveOperation& operation, Clock::time_point now,
                                      Clock::time_point& next);
   void supervise_messages_as_owner(Clock::time_point now, Clock::time_point& next);
-  /// Of a call that waits for `gone` alone, whose links have never been connected.
+  /// The failure of a call that waits only for `gone` ranks whose links were never connected.
   std::optional<Failure> in_vain_as_owner(const std::vector<Rank>& gone) const;
-  /// Of `ranks`, those that have left unheard become known to have, soon.
+  /// Has control find out which of `ranks` have left without a goodbye arriving.
   void look_for(const std::vector<Rank>& ranks);
 
   // long_waits.cpp
-  /// Whether it has come to that just now.
+  /// Whether the operation has just reached the next stage of a long wait.
   LongWait long_wait_as_owner(Operation& operation, Clock::time_point now,
                               Clock::time_point& next) const;
   void look_at_long_wait_as_owner(CollectiveOperation& operation, Clock::time_point now,
@@ -604,20 +603,20 @@ class Communicator::Implementation final
                                 Clock::time_point now) const;
 
   // stands.cpp
-  /// For those who may ask; nothing: it moves.
+  /// Sets the answer for ranks that ask; nothing: this rank moves.
   void note_stand(std::optional<StandReport> stand);
-  /// Those that the call waits for, now or later, shortly before its time limit.
+  /// Asks the ranks that the call waits for, at this step or later, shortly before its time limit.
   void ask_for_stands_as_owner(const CollectiveOperation& operation, Clock::time_point now);
-  /// The same of any ranks: about messages they know nothing, and say what they do.
+  /// The same for any ranks: they know nothing about messages, and answer with their own position.
   void ask_for_stands_as_owner(AskedStands asked);
-  /// To one that asks; needs no owner flag, which the thread that waits has.
+  /// The answer to a rank that asks; needs no owner flag, which the waiting thread holds.
   std::string stand_in(std::uint64_t sequence) const;
-  /// The same where no call is named.
+  /// The same if no call is named.
   std::string stand() const;
-  /// " 20 ms before"; empty where that is not known any more.
+  /// " 20 ms before"; empty if that is not known any more.
   std::string began_before(std::uint64_t call) const;
   void take_answer(Rank from, const Waiting& answer);
-  /// "; asked 499 ms before: rank 1 had not come to this call …"; nothing where nobody was asked.
+  /// "; asked 499 ms before: rank 1 had not come to this call …"; empty if no rank was asked.
   std::string answers_about(std::uint64_t sequence, Clock::time_point now) const;
 
   const std::shared_ptr<Member> member_;
@@ -626,18 +625,18 @@ class Communicator::Implementation final
   const Group group_;
   const std::string name_;
   CostTable costs_;                   // immutable after make
-  std::vector<std::uint32_t> hosts_;  // of Problem::host_of; immutable after make
+  std::vector<std::uint32_t> hosts_;  // for Problem::host_of; immutable after make
   Forced forced_;                     // immutable after make
   bool oversubscribed_ = false;       // immutable after make: ranks outnumber cores
-  bool in_memory_ = false;            // immutable after make: all ranks share some
-  /// Of a blocking message that goes the short way. Over wires a longer one is placed where it
-  /// belongs as it comes, which that way does not do.
+  bool in_memory_ = false;            // immutable after make: all ranks share memory
+  /// Limit of a blocking message on the short way. Over wires, the general way places a longer
+  /// message as it arrives, which the short way cannot.
   std::size_t most_short_bytes() const { return in_memory_ ? kMaxEagerBytes : 4 << 10; }
-  bool subscribed_ = false;                  // immutable after make: it was there at all
+  bool subscribed_ = false;                  // immutable after make: control knows it
   DeviceWayPick device_way_;                 // immutable after make
   bool knows_devices_ = false;               // immutable after make: CUDA is in use here
-  std::uint64_t cached_bytes_ = UINT64_MAX;  // of PlanRequest; immutable after make
-  /// A bit for each level.
+  std::uint64_t cached_bytes_ = UINT64_MAX;  // for PlanRequest; immutable after make
+  /// One bit per log level.
   std::atomic<unsigned> told_not_direct_{0};
   const std::shared_ptr<Waiter> waiter_;
 
@@ -648,22 +647,22 @@ class Communicator::Implementation final
   FlightRecorder recorder_;
   LinkTable links_;
   Losses losses_;
-  TrafficTable traffic_;  ///< of plans that are gone
+  TrafficTable traffic_;  ///< of dropped plans
   std::unordered_map<Signature, std::shared_ptr<Plan>, SignatureHash> plans_;
   std::deque<std::shared_ptr<CollectiveOperation>> collectives_;
   std::uint64_t sequence_ = 0;  ///< of the next collective
   Messages messages_;
   StreamCalls stream_calls_;  ///< by its own tags
   // guarded by the streams' submission()
-  /// What devices make calls by, where they do.
+  /// How devices make each call, if they do.
   std::unordered_map<Signature, OnDevice, SignatureHash> device_programs_;
-  bool has_told_refusal_ = false;  ///< of one that fits no device
+  bool has_told_refusal_ = false;  ///< about a call that fits no device
 
   std::optional<Failure> broken_;
   std::optional<Standing> at_break_;  ///< as broken_
-  /// What this rank will break with, while the control path may know better.
+  /// This rank will break with it, unless the control path brings a better cause.
   std::optional<Failure> suspicion_;
-  std::optional<DifferentCalls> different_;  ///< of a suspicion that is a mismatch
+  std::optional<DifferentCalls> different_;  ///< if the suspicion is a mismatch
   Clock::time_point suspected_until_;
   bool moved_ = true;            ///< since supervise_as_owner last looked
   bool waits_told_ = false;      ///< to control
@@ -674,10 +673,10 @@ class Communicator::Implementation final
   Sweep sweep_;
   Clock::time_point looked_;                          ///< for ranks that messages wait for
   std::array<Repeatable, kRepeatables> repeatables_;  ///< by PlainCall::hash()
-  /// A collective that a thread is blocked in.
+  /// A collective in which a thread is blocked.
   struct Blocking {
     const Signature& signature;
-    std::optional<std::uint64_t> number;  ///< none where its stream has yet to come to it
+    std::optional<std::uint64_t> number;  ///< none until its stream has reached it
   };
   const Blocking* blocking_ = nullptr;
   std::uint64_t children_ = 0;
@@ -691,8 +690,8 @@ class Communicator::Implementation final
   std::shared_ptr<DumpSignal> dump_signal_;  // immutable after make; null: no files
   std::string dump_directory_;               // immutable after make; empty: no files
   std::atomic<bool> dump_wanted_{false};     // by request_dump
-  std::atomic<bool> failure_dumped_{false};  // what stands in the file, others do not replace
-  std::string dump_reason_;                  // guarded by mutex_: of that
+  std::atomic<bool> failure_dumped_{false};  // this file is never overwritten
+  std::string dump_reason_;                  // guarded by mutex_: for dump_wanted_
 
   std::atomic<bool> has_news_{false};
   std::atomic<bool> forked_{false};  // set before has_news_, in a child that has one thread
@@ -711,10 +710,10 @@ class Communicator::Implementation final
   std::optional<AskedStands> asked_;             // guarded by mutex_: the last
   std::optional<Making> making_;                 // guarded by mutex_
   std::map<std::uint64_t, std::uint64_t> made_;  // guarded by mutex_: times, by list
-  std::shared_ptr<Headcount> headcount_;         // guarded by mutex_; of a shrink that waits
-  std::map<Ranks, Shrinks> shrinks_;             // guarded by mutex_: by who was excluded
+  std::shared_ptr<Headcount> headcount_;         // guarded by mutex_; of a shrink under way
+  std::map<Ranks, Shrinks> shrinks_;             // guarded by mutex_: by excluded ranks
   bool is_shrinking_ = false;                    // guarded by mutex_
-  const ForkNotice fork_notice_{*this};          // the last: the rest is there when it is told
+  const ForkNotice fork_notice_{*this};          // last: needs all the others
 };
 
 }  // namespace ccoll

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a communicator tells control of whom it waits for, and hears of ranks that wait for each
+// How a communicator tells control which ranks it waits for, and hears of ranks that wait for each
 // other in a cycle (control/cycle.cpp).
 #include <algorithm>
 
@@ -10,10 +10,10 @@
 namespace ccoll {
 namespace {
 
-/// So long before its time limit, but not in the first three quarters, a call is looked for.
+/// A cycle is sought this long before a call's time limit, but not in the first three quarters.
 constexpr std::chrono::milliseconds kBefore{500};
 
-/// More messages than these are not told of.
+/// Further messages are not told of.
 constexpr std::size_t kMostTold = 16;
 
 }  // namespace
@@ -39,7 +39,7 @@ void Communicator::Implementation::tell_waits_as_owner() {
         awaited);
   }
   for (const auto& operation : messages_.pending()) {
-    // What is on its way may be only slow.
+    // A transfer that is on its way may only be slow.
     const bool stands = operation->stage == MessageOperation::Stage::posted ||
                         operation->stage == MessageOperation::Stage::requested;
     if (waits.size() >= kMostTold) break;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Which ranks of a communicator have gone, as the control connections tell. A rank that has gone
-/// ends no call by that: links deliver what it sent, and only a call that needs more of it fails.
-/// Written by the service thread, read by any.
+/// The ranks of a communicator that have gone, as the control connections tell. This alone ends no
+/// call: links deliver what the rank sent, and only a call that needs more of it fails. The service
+/// thread writes it; any thread reads it.
 
 #include <chrono>
 #include <mutex>
@@ -24,22 +24,22 @@ class Departures {
   struct Gone {
     Rank rank = 0;
     Departure how = Departure::left;
-    Failure why;  ///< of a call that needs the rank
+    Failure why;  ///< for calls that need the rank
     Clock::time_point heard;
   };
 
-  /// The first word about a rank counts.
+  /// Ignores later news about the same rank.
   void add(Gone gone);
-  /// Those that were added since this was last called.
+  /// Returns those that were added since the last call.
   std::vector<Gone> take();
 
-  /// What a call is told that fails because of a loss: of the one that `failure` blames if that is
-  /// lost, else of the first.
+  /// The loss that a failed call reports: of the rank that `failure` blames if that is lost, else
+  /// the first one.
   std::optional<Failure> loss_behind(const std::optional<Failure>& failure = std::nullopt) const;
   /// When the last loss was heard of; nothing if there is none.
   std::optional<Clock::time_point> last_loss() const;
-  /// Those whose goodbye came at least `settled` before `now`; `next`: not later than when there
-  /// will be more of them.
+  /// Ranks whose goodbye came at least `settled` before `now`. Lowers `next` to when there will be
+  /// more of them.
   std::vector<Rank> long_gone(Clock::duration settled, Clock::time_point now,
                               Clock::time_point& next) const;
 
@@ -49,7 +49,7 @@ class Departures {
  private:
   mutable std::mutex mutex_;
   std::vector<Gone> all_;  // guarded by mutex_; in the order of the news
-  std::size_t taken_ = 0;  // guarded by mutex_: so many of them
+  std::size_t taken_ = 0;  // guarded by mutex_: how many
 };
 
 }  // namespace ccoll

@@ -17,45 +17,44 @@
 namespace ccoll {
 namespace {
 
-/// A broken link is only a symptom: so long the control path may still bring the cause.
+/// A broken link is only a symptom: the control path has this long to bring the cause.
 constexpr std::chrono::milliseconds kGrace{600};
 
-/// What seems corrupt may be a symptom, too: of a process that ends its memory goes before its
-/// queue pairs do. Else it is the cause of links that break elsewhere, and told before those are.
+/// Apparent corruption may be a symptom, too: a dying process loses its memory before its queue
+/// pairs. Otherwise it is the cause of links that break elsewhere, and must be told before those.
 constexpr std::chrono::milliseconds kShortGrace = kGrace / 3;
 
-/// A rank that knows that some counts differ looks so often whether it has got what it did not
-/// expect.
+/// How often a rank that knows of differing counts checks for data that it did not expect.
 constexpr std::chrono::milliseconds kLookForCounts{10};
 
-/// A rank in the making of a subgroup publishes so often: what it says is not remembered, because
-/// it may be over when it comes.
+/// How often a rank announces the subgroup that it makes: others do not remember it, because it may
+/// be outdated when it arrives.
 constexpr std::chrono::milliseconds kAnnounceAgain{250};
 
-/// What a rank has published is told again: it may have got lost where ranks were just leaving. So
-/// may a goodbye: whom it has waited for so long and never heard from, a rank asks for.
+/// How often a rank repeats what it has published, which may get lost while ranks are leaving.
+/// After this long it also asks about awaited ranks that never connected: a goodbye may be lost.
 constexpr std::chrono::milliseconds kPublishAgain{1000};
 
-/// So long after a goodbye, a connection that the rank made before it has come. (Where one is
-/// there, the end of its stream tells of the peer's leaving, after all that it sent.)
+/// By this long after a goodbye, the rank's earlier connections have arrived. (If there is one, the
+/// end of its stream tells of the leaving, after all that the peer sent.)
 constexpr std::chrono::milliseconds kSettled{1000};
 
-/// Where no link tells that a call needs a rank that is lost, because others stand in between, or
-/// its host has vanished, the call fails once nothing has moved for so long.
+/// If no link shows that a call needs a lost rank (others stand in between, or its host has
+/// vanished), the call fails once nothing has moved for this long.
 constexpr std::chrono::milliseconds kLastWords{1500};
 
-/// What has not moved for so long may wait for a rank whose goodbye was lost.
+/// After this long without movement, a rank may be waiting for one whose goodbye was lost.
 constexpr std::chrono::milliseconds kDoubtful{1000};
 
-/// So many ranks are named with their hosts and processes, more by their numbers.
+/// Up to this many ranks are named with their hosts and processes, more by their numbers.
 constexpr std::size_t kMostNamed = 16;
 
-/// Whether a link may fail so because a process has ended.
+/// Whether a link may fail like this because a process has ended.
 bool may_be_symptom(const Failure& failure) {
   return failure.kind == ErrorKind::peer_lost || failure.kind == ErrorKind::corrupt;
 }
 
-/// Whether its text has the communicator's numbers already.
+/// Whether its text uses the communicator's numbers already.
 bool names_ranks_of_group(const Failure& failure) {
   return failure.kind == ErrorKind::timed_out || failure.kind == ErrorKind::mismatch;
 }
@@ -123,7 +122,7 @@ void Communicator::Implementation::failed_as_owner(Failure failure) {
     if (const auto loss = departures_.loss_behind(failure)) return end_by_loss_as_owner(*loss);
   if (failure.kind == ErrorKind::peer_lost) return suspect_as_owner(std::move(failure), kGrace);
   if (failure.kind == ErrorKind::corrupt) return suspect_as_owner(std::move(failure), kShortGrace);
-  // The receiver that has what it did not expect says between whom.
+  // The receiver that got unexpected data tells which two ranks differ.
   if (!collectives_.empty() && collectives_.front()->plan->counts_differ())
     return suspect_as_owner(std::move(failure), kGrace);
   break_as_owner(failure, true);
@@ -133,13 +132,13 @@ void Communicator::Implementation::suspect_as_owner(Failure failure, Clock::dura
   if (suspicion_) return;
   suspicion_ = std::move(failure);
   suspected_until_ = deadline_after(grace);
-  // Who is about to sleep has not counted with that.
+  // A thread that is about to sleep has not counted on this deadline.
   waiter_->ring();
 }
 
 void Communicator::Implementation::break_as_owner(const Failure& failure, bool tell) {
   if (forked_.load(std::memory_order_relaxed)) return break_copy_as_owner(failure);
-  // The others cannot know whose it is.
+  // The others cannot know which rank ran out.
   if (tell && failure.kind == ErrorKind::exhausted && !failure.culprit)
     return threw_as_owner(failure);
   const bool first = !broken_;
@@ -181,7 +180,7 @@ void Communicator::Implementation::forked() {
 }
 
 void Communicator::Implementation::break_copy_as_owner(const Failure& failure) {
-  // Its thread may have forked in a call.
+  // This thread may have forked inside a call.
   owner_.take_again();
   if (!broken_) broken_ = failure;
   for (auto& operation : collectives_) {
@@ -253,7 +252,7 @@ void Communicator::Implementation::end_by_loss_as_owner(const Failure& loss) {
     failure.message =
         fmt::format("{}: {}", messages_.name_of(*messages_.pending().front()), failure.message);
   break_as_owner(failure, false);
-  // Not with the call's name: the others put theirs in front.
+  // Leave out the call's name: each of the others adds its own.
   member_->control().flood(id_, loss);
 }
 
@@ -275,7 +274,7 @@ std::optional<Failure> Communicator::Implementation::first_failure() const {
     if (news_) return news_;
   }
   if (auto loss = departures_.loss_behind()) return loss;
-  // What another rank has ended streams may have passed before this one hears of it.
+  // If another rank has ended it, streams may pass before this rank hears of it.
   const auto& way = stream_calls_.device_way();
   return way ? way->cause() : std::nullopt;
 }
@@ -313,12 +312,12 @@ Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::t
     return next;
   }
   const bool at_all = sweep_.begins(now, collectives_.size() + messages_.pending().size());
-  // Not as soon as may be: whoever begins an operation wakes the service thread for that.
+  // Not sooner: every thread that begins an operation would wake the service thread for it.
   if (!at_all) next = std::min(next, std::max(sweep_.next(), now + kPublishAfter));
   const auto gone = departures_.long_gone(kSettled, now, next);
-  // While there is a suspicion, no round shows what has come: it ends the call soon enough.
+  // While there is a suspicion, no round shows what has come: the suspicion ends the call soon.
   if (at_all && !suspicion_ && !gone.empty() && in_vain_as_owner(gone)) {
-    // What they sent may have come after the last round, however long ago they left.
+    // Their data may have come after the last round, however long ago they left.
     if (round_as_owner(Messages::Attention::everyone) || broken_ || suspicion_) return now;
     if (const auto failure = in_vain_as_owner(gone)) {
       break_as_owner(*failure, true);
@@ -358,8 +357,8 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
                                                                  Clock::time_point& next) {
   if (operation.gate) limit_gated_as_owner(operation, now);
   if (operation.started) operation.stands.look(operation.plan->steps_taken(), now);
-  // The peers that a suspicion is about may have been late themselves, as this call is now: what
-  // has broken the link is told in a moment, by them or by the suspicion's end.
+  // The suspected peers may have been late themselves, as this call is now: they, or the end of the
+  // suspicion, will soon tell what broke the link.
   if (now >= operation.deadline && !suspicion_) {
     Failure late{ErrorKind::timed_out,
                  fmt::format("{} timed out after {:.0f} ms, {}", name_of(operation),
@@ -431,7 +430,7 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
   std::vector<Rank> silent;
   AskedStands asks{kFirstMessage, now, {}, {}};
   std::vector<std::shared_ptr<MessageOperation>> late;
-  // From the end: one that is given up leaves its place to one that was looked at.
+  // Go from the end: give_up() fills the gap with an operation that was already looked at.
   for (auto left = messages_.pending().size(); left-- > 0;) {
     const auto operation = messages_.pending()[left];
     operation->stands.look(messages_.progress_of(*operation), now);
@@ -447,7 +446,7 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
       if (const auto awaited = messages_.awaited(*operation); !awaited.empty())
         failure.culprit = group_.job_rank(awaited.front());
       if (operation->what != MessageOperation::What::probe) return break_as_owner(failure, true);
-      // Nobody else knows of it.
+      // Nobody else knows of a probe.
       messages_.give_up(*operation, std::move(failure));
       movements_++;
       continue;
@@ -508,8 +507,8 @@ void Communicator::Implementation::hear(const Failure& failure) {
   has_news_.store(true, std::memory_order_release);
   waiter_->ring();
   broke_while_making(failure);
-  // Now, as nobody may take the news: of what a graph makes the host may know nothing. Of one that
-  // is closed others may yet need what devices do.
+  // Abort now, because nobody may take the news: the host may not know of a graph's calls. Once
+  // this communicator is closed, the others may still need what devices do.
   if (!closed_.load()) stream_calls_.abort_device(failure);
 }
 
@@ -526,7 +525,7 @@ void Communicator::Implementation::abort(std::string_view reason) {
       ErrorKind::aborted,
       fmt::format("rank {} aborted{}{}", rank(), reason.empty() ? "" : ": ", reason),
       group_.job_rank(rank())};
-  // Here at once, whatever the service thread is at; that writes a dump, too, where one is wanted.
+  // Act here at once, whatever the service thread does; it also writes a dump if one is wanted.
   hear(failure);
   member_->control().flood(id_, failure);
 }
@@ -537,7 +536,7 @@ void Communicator::Implementation::left(std::uint32_t rank) {
 }
 
 void Communicator::Implementation::lost(std::uint32_t rank, const Failure& failure) {
-  // Devices that make calls wait for one another where no link tells.
+  // Devices that make calls wait for one another, and no link tells them of a loss.
   const bool ends_all = rank == job_rank() || options_.device.ordinal != kHost;
   if (ends_all) return failed(kEveryCommunicator, failure);
   depart(rank, Departure::lost, failure);
@@ -548,7 +547,7 @@ void Communicator::Implementation::depart(std::uint32_t rank, Departure how, con
   const auto here = group_.rank_of(rank);
   if (!here) return;
   note_closed(rank);
-  // Nobody counts any more.
+  // Only rank 0 counts the ranks that have closed.
   if (*here == 0) farewells_.end();
   departures_.add({*here, how, why, Clock::now()});
   has_news_.store(true, std::memory_order_release);

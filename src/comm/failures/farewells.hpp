@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Which ranks have the last calls of a rank that closes its communicator, or have closed theirs.
-/// Until both neighbours have, the one that closes waits for a moment: else two that close at once
-/// could each be gone before the other's calls come, and a difference would be told to nobody.
+/// The ranks that have a closing rank's last calls, or have closed as well. The closing rank waits
+/// a moment until both neighbours have them. Otherwise two that close at once could be gone before
+/// each other's calls come, and nobody would hear of a difference.
 ///
-/// Where a call's sizes are known to two ranks alone, one of the two may find a difference after
-/// the others' part is over. After such calls rank 0 counts those that have closed, and says when
-/// all have; a rank that closes waits for that word, which no news of a failure can follow. Written
-/// by the service thread and by close(), read by any.
+/// If only two ranks know a call's sizes, one of them may find a difference after the others' part
+/// is over. After such calls rank 0 counts the ranks that have closed, and tells when all have. A
+/// closing rank waits for that, and no news of a failure can follow it. The service thread and
+/// close() write; any thread reads.
 
 #include <algorithm>
 #include <chrono>
@@ -23,19 +23,19 @@ namespace ccoll {
 
 class Farewells {
  public:
-  /// That rank of the job has closed, has what this one told, or has gone: it is not waited for.
+  /// Notes a rank that has closed, has this rank's calls, or has gone: nobody waits for it.
   void add(std::uint32_t rank) {
     const std::lock_guard lock(mutex_);
     ranks_.insert(rank);
     changed_.notify_all();
   }
-  /// That rank has closed. True once: when it is the last of `size` ranks.
+  /// Notes that the rank has closed. True once: when it is the last of `size` ranks.
   bool all_closed(std::uint32_t rank, std::size_t size) {
     add(rank);
     const std::lock_guard lock(mutex_);
     return closed_.insert(rank).second && closed_.size() == size;
   }
-  /// All have closed, or it is known already what a rank that closes would be told.
+  /// Ends all waits: all have closed, or this rank already knows what it would be told.
   void end() {
     const std::lock_guard lock(mutex_);
     ended_ = true;

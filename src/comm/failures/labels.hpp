@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What callers call their collectives and the reductions of their own, as note_of() has it: of the
-/// last calls that History keeps, those that have such a note. Used by any thread, but only for
-/// those calls, and for what is told of failures.
+/// Callers' labels for collectives and names of their own reductions, as note_of() joins them.
+/// Keeps those of the last calls that History keeps. Any thread may use it, but only calls with
+/// such a note and reports of failures do.
 
 #include <cstdint>
 #include <map>
@@ -17,7 +17,7 @@ namespace ccoll {
 
 class Labels {
  public:
-  /// Before the call begins.
+  /// Must come before the call begins.
   void set(std::uint64_t call, std::string_view text) {
     if (text.empty()) return;
     const std::lock_guard lock(mutex_);
@@ -25,7 +25,7 @@ class Labels {
     if (call >= History::kCalls)
       labels_.erase(labels_.begin(), labels_.upper_bound(call - History::kCalls));
   }
-  /// Empty where it has none.
+  /// Empty if the call has none.
   std::string of(std::uint64_t call) const {
     const std::lock_guard lock(mutex_);
     const auto found = labels_.find(call);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls and messages of which nothing has moved for long: each is told of once, with the ranks that
-// it waits for and what those say of themselves. Nothing ends by that.
+// Reports calls and messages that have not moved for long, each once, with the ranks that it waits
+// for and their answers. The report ends nothing.
 #include <algorithm>
 
 #include "comm/api/implementation.hpp"
@@ -11,10 +11,10 @@
 namespace ccoll {
 namespace {
 
-/// So long before, but not in the first three quarters, the others are asked.
+/// The others are asked this long before the report, but not in the first three quarters.
 constexpr std::chrono::milliseconds kAskBefore{500};
 
-/// More messages that wait as long are only counted.
+/// Further messages that wait as long are only counted.
 constexpr std::size_t kMostTold = 4;
 
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }

@@ -10,17 +10,17 @@
 namespace ccoll {
 namespace {
 
-/// So many calls are compared when a communicator ends; of those before, a later call told.
+/// This many calls are compared when a communicator ends; later calls showed the earlier ones.
 constexpr std::uint64_t kLastCalls = 8;
 
-/// So long a rank whose call differs may take to say what its caller calls it.
+/// How long a rank whose call differs may take to send its caller's label.
 constexpr std::chrono::milliseconds kAnswerWithin{400};
 
-/// A neighbour that a rank has told its last calls answers at once, unless it stands still.
+/// A neighbour that has been told the last calls answers at once, unless it stands still.
 constexpr std::chrono::milliseconds kAnswersSoon{200};
 
-/// So long a rank that closes waits for the others to close, too, where one of them may yet find
-/// that sizes differ. More than kAnswerWithin: the one that finds it asks for a label.
+/// How long a rank that closes waits for the others to close, if one may yet find that sizes
+/// differ. Longer than kAnswerWithin, because that rank asks for a label.
 constexpr std::chrono::milliseconds kOthersClose{1000};
 
 Signature of_kind(std::uint8_t kind) {
@@ -29,7 +29,7 @@ Signature of_kind(std::uint8_t kind) {
   return signature;
 }
 
-/// Whether one of the last calls had sizes that only two ranks know of.
+/// Whether one of the last calls had sizes that only two ranks know.
 bool last_sizes_were_private(const History& history) {
   const auto calls = history.calls();
   for (auto call = calls - std::min(calls, kLastCalls); call < calls; call++)
@@ -126,7 +126,7 @@ std::optional<Failure> Communicator::Implementation::unread_as_owner(bool closes
   std::function<bool(Rank, const SliceHeader&)> is_unfit;
   std::vector<std::uint64_t> expected;
   if (!collectives_.empty() && collectives_.front()->plan->counts_differ()) {
-    // There may be slices of this call, too, which its rank does not expect.
+    // Even slices of this call may be unexpected.
     expected = collectives_.front()->run.output_counts;
     is_unfit = [&](Rank from, const SliceHeader& header) {
       return from < expected.size() && header.sequence == next &&
@@ -141,7 +141,7 @@ std::optional<Failure> Communicator::Implementation::unread_as_owner(bool closes
   const auto mine = history_.at(sequence);
   auto theirs = header.signature;
   if (mine && has_private_sizes(*mine)) theirs.count = mine->count;
-  // The last calls, which neighbours exchange now, tell it with both labels.
+  // Neighbours exchange their last calls now, and report it with both labels.
   const auto neighbours = group_.ring_neighbours();
   if (closes && mine && *mine != theirs &&
       std::ranges::find(neighbours, group_.job_rank(from)) != neighbours.end())
@@ -194,9 +194,9 @@ void Communicator::Implementation::ask_for_label_as_owner(const CollectiveOperat
   const auto peer = group_.job_rank(operation.plan->different()->rank);
   MadeCall mine{rank(), run.sequence, run.signature, note_of(operation.label, run.custom)};
   auto theirs = *operation.plan->different();
-  // Calls of different numbers were not meant to meet: where they first differed tells more. That
-  // may be the call that the peer's slice is of. If the peer is ahead, it compares this one with
-  // its own of that number, and tells everyone.
+  // Calls with different numbers were not meant to meet: where they first differed tells more. That
+  // may be the call that the peer's slice belongs to. If the peer is ahead, it compares this call
+  // with its own of that number, and tells everyone.
   const auto then = theirs.sequence < mine.sequence ? history_.at(theirs.sequence) : std::nullopt;
   if (then && *then != theirs.signature)
     mine = {rank(), theirs.sequence, *then, labels_.of(theirs.sequence)};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a rank says of itself under CCOLL_LOG=info: once who and where it is and how it reaches the
-/// others, and for each new kind of call which algorithm was chosen and why.
+/// A rank's remarks under CCOLL_LOG=info: once who and where it is and how it reaches the others,
+/// and for each new kind of call the chosen algorithm and why.
 
 #include <span>
 #include <string>
@@ -14,25 +14,25 @@
 
 namespace ccoll {
 
-/// A rank that has met the others.
+/// Facts about a rank that has met the others.
 struct Introduction {
   std::uint32_t rank = 0;
   std::span<const PeerAddress> table;
   std::string host;
-  std::string interface;  ///< whose address this rank's listener has: "eth0"; or empty
+  std::string interface;  ///< with the listener's address: "eth0"; or empty
   std::string why_there;  ///< "the route to 10.0.0.1:29500"
   std::vector<std::string_view> transports;  ///< by rank
   bool transport_forced = false;
 };
 
-/// Two lines, in length bounded however many ranks there are.
+/// Returns at most two lines, of bounded length however many ranks there are.
 std::vector<std::string> introduction(const Introduction& facts);
 
 /// "all_reduce of 256 float32, sum: ring with 2 lanes: …".
 std::string choice_text(const Signature& signature, const Chosen& chosen);
 
-/// Logs choice_text as `info` at rank 0, for all ranks choose alike, and as `debug` elsewhere and
-/// once a process has told so many that nobody reads on.
+/// Logs choice_text: as `info` at rank 0, because all ranks choose alike. Elsewhere, and once a
+/// process has told so many that nobody reads on, as `debug`.
 void tell_choice(std::uint32_t rank, const Signature& signature, const Chosen& chosen);
 
 }  // namespace ccoll

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where ranks stand in a call that nearly takes too long: who waits asks those that it waits for,
-// and their service threads say what they know. The answers are part of the error, and no more.
+// Where ranks stand in a call that is close to its time limit: the rank asks those that it waits
+// for, and their service threads answer. The answers are part of the error, and no more.
 #include <algorithm>
 
 #include "comm/api/implementation.hpp"
@@ -10,11 +10,11 @@
 namespace ccoll {
 namespace {
 
-/// Of those that a call waits for; one message to each, and one back.
+/// Most ranks that one call asks; each costs one message, and one back.
 constexpr std::size_t kMostAsked = 8;
-/// An answer is this program's, but for its version.
+/// Longest answer that is shown: the other rank may run another version.
 constexpr std::size_t kMostSaid = 160;
-/// How an answer begins whose rank has not begun the call.
+/// Beginning of an answer from a rank that has not begun the call.
 constexpr std::string_view kNotCome = "had not come to this call";
 
 std::int64_t whole_milliseconds(Clock::duration duration) {

@@ -133,7 +133,7 @@ Result<std::string> Communicator::Implementation::transport_to(Rank peer) const 
 Communicator::Implementation::~Implementation() {
   close(false);
   if (background_) background_->stop();
-  // Of one that could not be made whole this rank has not closed its part: it may have it yet.
+  // Without a subscription this rank's part is not closed: the rank may still get it.
   if (subscribed_) member_->control().unsubscribe(id_);
   member_->transports()->forget(id_);
 }

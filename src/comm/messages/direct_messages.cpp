@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages whose buffers are memory of a GPU, which RDMA reads and writes where it is. Never run on
-// a card.
+// Messages whose buffers are GPU memory, which RDMA reads and writes in place. This has never run
+// on a card.
 #include "comm/api/implementation.hpp"
 #include "system/log.hpp"
 
@@ -18,7 +18,7 @@ bool Communicator::Implementation::make_direct(MessageOperation& operation, bool
   const auto peer = *operation.pattern.from;
   if (const auto way = transport_to(peer).value_or("no transport");
       way != "verbs" || options_.checksum) {
-    // Of some pairs of most jobs that is nothing wrong.
+    // Most jobs have such pairs of ranks, and nothing is wrong with them.
     tell_not_direct(LogLevel::info, peer,
                     way == "verbs" ? "slices carry checksums" : "they go by " + way);
     return false;
@@ -32,7 +32,7 @@ bool Communicator::Implementation::make_direct(MessageOperation& operation, bool
   auto made = messages_.make_direct(
       operation, {data, operation.bytes, exported->file.number(), exported->offset});
   if (!made) {
-    // What has broken meanwhile is told otherwise.
+    // A link that broke meanwhile is reported elsewhere.
     if (made.error().kind == ErrorKind::unsupported)
       tell_not_direct(LogLevel::warn, peer, made.error().message);
     return false;

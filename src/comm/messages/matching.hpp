@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Which receive takes which message, as MPI has it: a message goes to the first posted of the
-/// receives that match it, a receive takes the first come of the messages that match it. Either is
-/// found in a time that grows with the logarithm of how many wait. Pure: knows no link.
+/// Which receive takes which message, as in MPI: a message goes to the first posted of the receives
+/// that match it, and a receive takes the first come of the messages that match it. Time grows with
+/// the logarithm of how many wait, and with the ranks for a receive from any. Pure: knows no link.
 
 #include <compare>
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace ccoll {
 
 struct MessageOperation;
 
-/// What a receive or a probe asks for; what is absent, it does not care about.
+/// The source and tag that a receive or probe asks for; without one, any will do.
 struct Pattern {
   std::optional<Rank> from;
   std::optional<std::uint32_t> tag;
@@ -33,10 +33,10 @@ struct Envelope {
   std::uint64_t id = 0;
   std::uint8_t type = 0;
   bool requests_to_send = false;
-  std::size_t charge = 0;  ///< what it takes of its sender's credit
+  std::size_t charge = 0;  ///< credit that it takes from its sender
 };
 
-/// A message that came before its receive, with as much of it as was sent along.
+/// A message that came before its receive, with the data that was sent along.
 struct Unexpected {
   Envelope envelope;
   std::vector<std::byte> head;
@@ -47,33 +47,33 @@ bool matches(const Pattern& pattern, const Envelope& envelope);
 
 class Matcher {
  public:
-  /// A receive that nothing in the queue matches waits. It stays its owner's.
+  /// Adds a receive that no waiting message matches. The caller still owns it.
   void post(MessageOperation* receive);
-  /// The receive for that message, which then waits no more; or null.
+  /// Removes and returns the receive for that message; or null.
   MessageOperation* take_receive(const Envelope& envelope);
   /// A receive that waits for `source` by name, or null.
   MessageOperation* one_from(Rank source) const;
-  /// A receive that waits for whoever sends, or null.
+  /// A receive that waits for any source, or null.
   MessageOperation* one_from_any() const {
     const bool is_there = !posted_.empty() && posted_.rbegin()->first.source == kAny;
     return is_there ? posted_.rbegin()->second : nullptr;
   }
 
-  /// A message that no receive matches waits.
+  /// Stores a message that no receive matches.
   void store(const Envelope& envelope, const std::byte* head, std::size_t head_bytes);
   /// The message for that receive, if there is one; valid until the next call.
   using Found = std::optional<std::list<Unexpected>::iterator>;
   Found find(const Pattern& pattern);
-  /// The message that find gives, which then waits no more.
+  /// Removes and returns the message that find() gave.
   Unexpected take(Found found);
-  /// Waiting messages from `source`, the first come first.
+  /// Waiting messages from `source`, in the order of arrival.
   const std::list<Unexpected>& from(Rank source) const;
 
   /// Forgets everything.
   void clear();
 
  private:
-  /// In place of a source or a tag: behind all that there are.
+  /// Stands for any source or tag; sorts behind all others.
   static constexpr std::uint32_t kAny = UINT32_MAX;
 
   /// Receives of one pattern follow one another in the order in which they were posted.
@@ -87,7 +87,7 @@ class Matcher {
 
   /// Messages from one source.
   struct Arrived {
-    std::list<Unexpected> all;  ///< the first come first
+    std::list<Unexpected> all;  ///< in the order of arrival
     std::map<std::pair<std::uint32_t, std::uint64_t>, std::list<Unexpected>::iterator>
         by_tag;  ///< and arrival
     Found find(std::optional<std::uint32_t> tag);

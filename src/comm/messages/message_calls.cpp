@@ -19,10 +19,10 @@ using What = MessageRequest::What;
 
 std::size_t bytes_of(const Block& block) { return block.count * size_of(block.type); }
 
-/// Up to so many elements of any type the bytes can be counted.
+/// Up to this many elements, the size in bytes does not overflow, whatever the type.
 constexpr std::size_t kMostElements = SIZE_MAX / 2 / sizeof(double);
 
-/// Of the short way: recorded when they are.
+/// Messages of the short way are over when they are recorded.
 constexpr auto kOver = FlightRecorder::State::ended;
 
 Result<Pattern> pattern_of(std::string_view call, int peer, int tag, bool may_be_any, Rank size) {
@@ -39,7 +39,7 @@ Result<Pattern> pattern_of(std::string_view call, int peer, int tag, bool may_be
   return pattern;
 }
 
-/// Of a request that has been checked.
+/// Checks the request and returns its pattern.
 Result<Pattern> pattern_of(const MessageRequest& request, Rank size) {
   const bool sends = request.what == What::send;
   const auto call = sends ? "send" : "recv";
@@ -150,7 +150,7 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, std::str
                    std::span<const MessageRequest> requests, const CallOptions& options) {
   const auto operations = operations_of(*communicator, call, requests, options);
   if (!operations) return tl::unexpected(operations.error());
-  // First: what is thrown after the operations have begun would free the buffers that they have.
+  // Allocate first: a throw after the operations have begun would free the buffers that they use.
   const auto state = std::make_shared<Work::State>(
       Work::State{communicator, {operations->begin(), operations->end()}});
   CCOLL_TRY(communicator->begin_as_owner(*operations, options.timeout));
@@ -174,16 +174,16 @@ Work start(std::shared_ptr<Implementation> communicator, std::string_view call,
   return communicator->begun_or_throw(begin(communicator, call, requests, options), options);
 }
 
-/// Whether such a blocking call only begins: in a group, or a stream, nothing has come when it
-/// returns, or is about to be written.
+/// Whether such a blocking call only begins: in a group or a stream, data comes after it has
+/// returned.
 bool only_begins(const CallOptions& options) { return options.stream || call_group::is_open(); }
 
-/// What the work's only receive got.
+/// The result of the work's only receive.
 Received received(const Work& work, const CallOptions& options) {
   return only_begins(options) ? Received{} : work.received();
 }
 
-/// Begins and waits without letting go of the owner flag in between; in a group, only begins.
+/// Begins and waits without releasing the owner flag in between; in a group, only begins.
 Work run(std::shared_ptr<Implementation> communicator, std::string_view call,
          std::span<const MessageRequest> requests, const CallOptions& options) {
   if (options.stream && call_group::is_open()) {
@@ -210,8 +210,8 @@ Work run(std::shared_ptr<Implementation> communicator, std::string_view call,
   return work;
 }
 
-/// What to try the short way with, if that is open to such a call; nothing where something is
-/// wrong, which the ordinary way tells.
+/// The pattern to try the short way with, if it is open to such a call. Nothing also if an argument
+/// is wrong, which the ordinary way reports.
 std::optional<Pattern> short_way(const Implementation& communicator, const MessageRequest& request,
                                  const CallOptions& options) {
   if (has_options(options) || call_group::is_open()) return std::nullopt;
@@ -278,7 +278,7 @@ Result<std::optional<Received>> Communicator::Implementation::look_as_owner(
     if (!*looked) failed_as_owner(looked->error());
     return looked;
   });
-  // Nobody else may be there to see its grace end.
+  // Nobody else may be there to see the suspicion's grace end.
   if (suspicion_) supervise_as_owner(Clock::now());
   if (broken_) return tl::unexpected(*broken_);
   if (suspicion_) return std::nullopt;
@@ -309,7 +309,7 @@ bool Communicator::Implementation::send_short_as_owner(const MessageRequest& req
 
 void Communicator::Implementation::flush_as_owner(const MessageRequest& request,
                                                   const Pattern& to) {
-  // It is sent: where there is no memory to wait with, nobody may go on.
+  // The message is sent: without memory to wait for it, the communicator breaks.
   const auto work = guarded_as_owner([&] {
     auto operation = std::make_shared<MessageOperation>();
     operation->pattern = to;

@@ -7,7 +7,7 @@ Result<Frame> decode(const SliceHeader& header, std::uint32_t from) {
   const auto& signature = header.signature;
   const auto kind = static_cast<Frame::Kind>(signature.op);
   const bool carries = kind == Frame::Kind::eager || kind == Frame::Kind::payload;
-  // A message that waits for nothing is all there: who takes it copies as much as it says.
+  // A message that waits for nothing is whole: its receiver copies as many bytes as it claims.
   const bool is_cut = kind == Frame::Kind::eager &&
                       (signature.algorithm & Frame::kRequestsToSend) == 0 &&
                       header.bytes != signature.count;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What the slices of messages say: the wire form of the protocol that messages.hpp describes.
+/// The wire form of the protocol that messages.hpp describes: the headers of messages' slices.
 
 #include "core/result.hpp"
 #include "transport/link.hpp"
@@ -10,26 +10,26 @@ namespace ccoll {
 
 struct Frame {
   enum class Kind : std::uint8_t {
-    eager,          ///< a message's envelope and the first part of it, which may be all or nothing
+    eager,          ///< a message's envelope and its first part, which may be all or nothing
     clear_to_send,  ///< the receiver's: message `id` has its buffer; credit as below
     credit,         ///< the receiver's: `bytes` of its queue are free again
     payload,        ///< on the bulk link: the next part of message `id`
   };
 
-  /// As they travel.
+  /// Flags on the wire.
   static constexpr std::uint8_t kRequestsToSend = 1, kCharged = 2;
 
   Kind kind = Kind::eager;
-  /// Of a message among those from its sender to its receiver. 0: of none.
+  /// A message's number among those from its sender to its receiver; 0: no message.
   std::uint64_t id = 0;
-  /// Of the whole message; or of credit.
+  /// Size of the whole message; or of a credit.
   std::uint64_t bytes = 0;
   std::uint32_t tag = 0;
-  /// A grant's: how long a slice of the rest may be; 0: as the sender likes.
+  /// For clear to send: the longest slice of the payload; 0: as the sender likes.
   std::uint32_t slice_bytes = 0;
   std::uint8_t type = 0;          ///< the sender's DataType; only told, never compared
-  bool requests_to_send = false;  ///< the sender's call goes on until it is granted
-  bool charged = false;           ///< the head has taken from the sender's credit
+  bool requests_to_send = false;  ///< the sender's call waits for clear to send
+  bool charged = false;           ///< the eager slice used the sender's credit
 };
 
 /// The header of a slice with `payload` bytes.
@@ -48,7 +48,7 @@ inline SliceHeader encode(const Frame& frame, std::size_t payload) {
   return header;
 }
 
-/// Whether such a slice is a message that is all there, charged, and waits for nothing.
+/// Whether such a slice is a whole message that is charged and waits for nothing.
 inline bool is_whole_message(const SliceHeader& header) {
   const auto& signature = header.signature;
   return signature.kind == kSendRecv &&
@@ -56,7 +56,7 @@ inline bool is_whole_message(const SliceHeader& header) {
          signature.algorithm == Frame::kCharged && header.bytes == signature.count;
 }
 
-/// What a slice that came from rank `from` says; refuses what no sender writes.
+/// Decodes a slice from rank `from`; refuses headers that no sender writes.
 Result<Frame> decode(const SliceHeader& header, std::uint32_t from);
 
 }  // namespace ccoll

@@ -41,7 +41,7 @@ Result<Messages::Channel*> Messages::channel_to(Rank peer) {
   auto in = links_.receiver(peer, kHeadLane);
   if (!in) return tl::unexpected(in.error());
   channel->in = *in;
-  // Found only now that it is whole: whoever finds one uses it.
+  // Registered only now that it is whole: a channel that is found gets used.
   auto* const made = channels_.emplace_back(std::move(channel)).get();
   by_peer_.emplace(peer, made);
   return made;
@@ -124,7 +124,7 @@ bool Messages::may_be_direct(const MessageOperation& operation) const {
 
 Result<std::shared_ptr<const DirectMemory>> Messages::make_direct(const MessageOperation& operation,
                                                                   const ExportedMemory& memory) {
-  // It may have ended since that was asked.
+  // The link may have ended since may_be_direct() was asked.
   if (!may_be_direct(operation)) return fail(ErrorKind::aborted, "there is no link any more");
   const auto& channel = *by_peer_.at(*operation.pattern.from);
   return operation.what == What::send ? channel.out_bulk->make_direct(memory)
@@ -139,8 +139,7 @@ Status Messages::advance(Channel& channel, bool listen) {
     CCOLL_TRY(flush(channel));
   }
   if (channel.operations > 0 || listen) CCOLL_TRY(read_eager_slices(channel));
-  // What has just been granted goes before this rank is busy with reading for itself: its peer can
-  // read meanwhile.
+  // Push payloads first: a peer can read them while this rank is busy with reading for itself.
   CCOLL_TRY(push_payloads(channel));
   return read_payloads(channel);
 }
@@ -154,7 +153,7 @@ const MessageOperation* Messages::one_for_any() const {
 
 void Messages::complete(MessageOperation& operation, std::optional<Failure> failure) {
   if (operation.pattern.from) by_peer_.at(*operation.pattern.from)->operations--;
-  // Held until it says that it is done.
+  // Keep it alive until it says that it is done.
   const auto held = std::move(pending_[operation.position]);
   if (operation.position + 1 < pending_.size()) {
     pending_[operation.position] = std::move(pending_.back());
@@ -165,7 +164,7 @@ void Messages::complete(MessageOperation& operation, std::optional<Failure> fail
   if (tracing_ != nullptr && !failure && held->what != What::probe) trace(*held);
   if (failure) held->failure = told_(std::move(*failure), held->label);
   held->end();
-  // Also where that was all: who waits for it must not sleep now.
+  // Set this even if nothing is left: a thread that waits for it must not sleep now.
   moved_ = true;
 }
 

@@ -2,36 +2,37 @@
 #pragma once
 
 /// Messages between two ranks of a communicator: the protocol, and the state of every send, receive
-/// and probe under way. Knows the links, nothing of plans or of who waits. Called only by the
-/// holder of the communicator's owner flag.
+/// and probe under way. It knows the links, nothing of plans or of waiting threads. Only the holder
+/// of the communicator's owner flag calls it.
 ///
-/// A rank has two links to each rank it talks to: one for heads and for the answers to the peer's
-/// (control), and a bulk link for rests. A message begins with its *head*: envelope and up to
-/// `eager_bytes` of data in one slice. A head is charged to the sender's credit, which is the room
-/// that the receiver keeps for messages without a receive; where the credit does not suffice, the
-/// head carries no data and costs nothing. If the head is not the whole message, or is not charged,
-/// or sends are strict, it wants a grant. The receiver grants when a receive takes the message;
-/// then the *rest* follows, lent from the sender's memory and placed in the receiver's. Credit
-/// comes back with grants, and by itself once half of it is spent.
+/// A rank has two links to each rank it talks to: one for eager slices and for the answers to the
+/// peer's (control), and a bulk link for payloads. A message begins with an eager slice: the
+/// envelope and up to `eager_bytes` of data, which are its *head*. The slice is charged to the
+/// sender's credit, which is the room that the receiver keeps for messages without a receive. If
+/// the credit does not suffice, the slice carries no data and costs nothing. It requests to send if
+/// it is not the whole message, if it is not charged, or if sends are strict. The receiver clears
+/// the sender to send when a receive takes the message; then the *payload* follows, lent from the
+/// sender's memory and placed in the receiver's. Credit comes back with each clear to send, and by
+/// itself once half of it is spent.
 ///
-///     send:   queued ──head pushed──┬─ wants no grant ────────────────► flushing ─► done
-///                                   └─ announced ─granted─┬─ no rest ─► done
-///                                                         └─ sending ─► flushing ─► done
-///     recv:   posted ─► arriving ─head come─┬─ wants no grant ─────────────► done
-///                                           ├─ whole, grant pushed ─► flushing ─► done
-///                                           └─ grant pushed, rest comes ─────► done
+///     send:   queued ──slice pushed──┬─ no request to send ────────────► flushing ─► done
+///                                    └─ requested ─cleared─┬─ no payload ─► done
+///                                                          └─ sending ────► flushing ─► done
+///     recv:   posted ─► arriving ─slice come─┬─ no request to send ────────────► done
+///                                            ├─ whole, clear pushed ─► flushing ─► done
+///                                            └─ clear pushed, payload comes ────► done
 ///     probe:  posted ──a message waits► done
 ///
-/// In memory of a device a long message is lifted from, and lands there (device::DeviceToHost,
-/// HostToDevice): its head carries nothing, its rest is lent as it is lifted, and before it is done
-/// a receive is `landing`.
+/// A long message in device memory is copied in pieces (device::DeviceToHost, HostToDevice): its
+/// eager slice carries no data, its payload is lent as it reaches the host, and a receive is
+/// `landing` before it is done.
 ///
-/// Why nothing deadlocks: a head never waits for credit, so every message is announced as soon as
-/// its link has room; and a rank whose operations, of whatever kind, do not move listens to all who
-/// have begun to send to it before it sleeps, so that room comes. A link that is opened to it rings
-/// its waiter (transport/arrivals.hpp): it opens its own end then, and no others. A receiver keeps,
-/// per sender, at most kUnexpectedBytes of heads, and an envelope for each send that its sender
-/// still waits in. A rank without an operation under way listens to nobody.
+/// Why nothing deadlocks: an eager slice never waits for credit, so every message is announced as
+/// soon as its link has room. A rank whose operations, of whatever kind, do not move listens to all
+/// that have begun to send to it before it sleeps, so that room comes. A link that is opened to it
+/// rings its waiter (transport/arrivals.hpp): it then opens its own end, and no others. A receiver
+/// keeps, per sender, at most kUnexpectedBytes of eager slices, and an envelope for each send that
+/// its sender still waits in. A rank without an operation under way listens to nobody.
 
 #include <algorithm>
 #include <array>
@@ -60,11 +61,11 @@
 
 namespace ccoll {
 
-/// What one rank's messages without a receive may take of the receiver's memory.
+/// Most memory of the receiver that one rank's messages without a receive may take.
 inline constexpr std::size_t kUnexpectedBytes = 1 << 20;
 
-/// Most data of a head, which is one slice on whatever link there is: a message of so many bytes
-/// never needs a rest, for which its sender would wait.
+/// Most data of an eager slice, which is one slice on any link: a message of so many bytes never
+/// needs a payload, for which its sender would wait.
 inline constexpr std::size_t kMaxEagerBytes = kCommonSliceBytes;
 
 /// A slice of rows: short, so that the receiver scatters one while the sender gathers the next.
@@ -76,18 +77,18 @@ inline constexpr std::uint16_t kBulkLane = 0x8001;
 
 struct MessageOperation final : Operation {
   MessageOperation() { sort = Sort::message; }
-  /// Another one for the same message, which is yet to be begun.
+  /// Makes another one for the same message, which has yet to begin.
   static std::shared_ptr<MessageOperation> like(const MessageOperation& other);
 
   enum class What : std::uint8_t { send, recv, probe };
   enum class Stage : std::uint8_t {
-    queued,     ///< send: its head waits for the link's room
-    requested,  ///< send: its head is out, a grant is awaited
-    sending,    ///< send: its rest goes out
+    queued,     ///< send: its eager slice waits for the link's room
+    requested,  ///< send: it has requested to send, clear to send is awaited
+    sending,    ///< send: its payload goes out
     posted,     ///< recv, probe: nothing that matches has come
     arriving,   ///< recv: its message has begun to come
-    landing,    ///< recv: all of it is here, and not yet all where it belongs
-    flushing,   ///< all is pushed, and not yet all taken by the link
+    landing,    ///< recv: all of it is here, but not all in place
+    flushing,   ///< all is pushed, but the link has not taken all
   };
 
   What what = What::send;
@@ -100,23 +101,23 @@ struct MessageOperation final : Operation {
   std::uint64_t row_bytes = 0;
   std::uint64_t stride_bytes = 0;
   DataType type = DataType::uint8;
-  /// Of a buffer in memory of a GPU that the bulk link of its peer reads or writes there; null: the
-  /// buffer is the host's.
+  /// The buffer's GPU memory if the bulk link of its peer reads or writes it there; null otherwise.
   std::shared_ptr<const DirectMemory> direct;
-  /// Of a send's in memory of a GPU: what brings it to the host, once it is granted. Its head
-  /// carries nothing.
+  /// For a send from GPU memory: copies it to the host once it is cleared to send. Its eager slice
+  /// carries no data.
   std::shared_ptr<device::DeviceToHost> to_host;
-  /// Of a receive's: what takes there what does not come so.
+  /// For a receive into GPU memory: copies there what does not arrive there directly.
   std::shared_ptr<device::HostToDevice> to_device;
 
   // owner: holder of the owner flag
   Stage stage = Stage::queued;
   std::uint64_t id = 0;
   std::uint64_t moved_bytes = 0;
-  std::size_t most_slice_bytes = SIZE_MAX;         ///< send: of its rest, as its receiver wants it
-  std::optional<CopierChoice::Transfer> transfer;  ///< of what is not in the head, once it goes out
-  std::vector<std::byte> head;                     ///< recv: of what is yet to land, the first part
-  std::size_t landed_bytes = 0;                    ///< recv: of that, on its way
+  std::size_t most_slice_bytes = SIZE_MAX;         ///< send: of its payload, as its receiver wants
+                                                   ///< it
+  std::optional<CopierChoice::Transfer> transfer;  ///< of the payload, once it goes out
+  std::vector<std::byte> head;                     ///< recv: eager data that is yet to land
+  std::size_t landed_bytes = 0;                    ///< recv: of `head`, on its way
   std::size_t position = 0;                        ///< in Messages::pending_
   std::uint64_t record = 0;                        ///< its number for the flight recorder
 };
@@ -126,43 +127,43 @@ class Messages {
   struct Limits {
     std::size_t eager_bytes = 64 << 10;
     bool strict = false;  ///< a send waits for its receive, whatever its size
-    /// Of what is larger than eager_bytes nothing is in the head: it may have to be placed in
-    /// memory that is not the host's.
+    /// Messages larger than eager_bytes carry no data in the eager slice: it may have to be placed
+    /// in device memory.
     bool all_in_payload = false;
   };
 
-  /// A failure as the caller of an operation with that label is to hear of it.
+  /// Makes a failure what the caller of an operation with that label is to see.
   using Told = std::function<Failure(Failure failure, std::string_view label)>;
 
   Messages(const Group& group, LinkTable& links, const Limits& limits, Told told);
-  /// What begins from now on is told to `recorder`, and what is over to `tracing`, unless that is
-  /// null.
+  /// Reports operations that begin to `recorder`, and those that are over to `tracing`, unless that
+  /// is null.
   void record(FlightRecorder* recorder, Tracing* tracing) {
     recorder_ = recorder;
     tracing_ = tracing;
   }
 
-  /// Whether a link is there that may make its buffer direct: until a message of that direction had
-  /// a rest, there is none.
+  /// Whether a link exists that may make its buffer direct: there is none before the first payload
+  /// in that direction.
   bool may_be_direct(const MessageOperation& operation) const;
-  /// Has its link make it so.
+  /// Has that link make it direct.
   Result<std::shared_ptr<const DirectMemory>> make_direct(const MessageOperation& operation,
                                                           const ExportedMemory& memory);
   /// Puts it into its queue and takes what has already come for it. A failure is final.
   Status post(const std::shared_ptr<MessageOperation>& operation);
-  /// The message that such a probe finds now, after a look at what has come.
+  /// Looks at what has come; returns the message that such a probe finds.
   Result<std::optional<Received>> look(const Pattern& pattern);
 
-  /// Whom a round listens to.
+  /// The peers that a round listens to.
   enum class Attention : std::uint8_t {
     awaited,   ///< those that an operation waits for
-    everyone,  ///< the round before a sleep: whoever has begun to send and may wait for room
+    everyone,  ///< before a sleep: all that have begun to send and may wait for room
   };
   /// Moves everything on, for a bounded number of slices; true if anything moved.
   Result<bool> advance(Attention attention);
 
-  // For blocking calls of short messages, which go with their heads, while no operation is under
-  // way: neither allocates, and what stands in the way is for post() to see to.
+  // For blocking calls of short messages, which fit into an eager slice, while no operation is
+  // under way. Neither of them allocates; every other case is left to post().
 
   enum class Sent : std::uint8_t {
     no,        ///< nothing was done
@@ -171,52 +172,52 @@ class Messages {
   };
   Sent send_now(const Pattern& to, const std::byte* data, std::size_t bytes, DataType type);
   enum class Found : std::uint8_t { nothing, message, another_way };
-  /// Takes the message that comes next from the rank that the pattern names, if it comes as long as
-  /// `keeps_polling` says so, which is asked after each look in vain.
-  /// Of at most `most` bytes, and no more than `bytes`, which `data` has.
+  /// Takes the next message from the rank that the pattern names, if it comes while `keeps_polling`
+  /// returns true, which is asked after each look in vain. The message has at most `most` bytes,
+  /// and no more than `bytes`, which `data` has.
   Found take_now(const Pattern& from, std::byte* data, std::size_t bytes, std::size_t most,
                  DataType type, Received& got, const std::function<bool()>& keeps_polling);
-  /// A send whose message is pushed.
+  /// Finishes a send whose message is pushed.
   void finish(const std::shared_ptr<MessageOperation>& send);
 
   bool busy() const { return !pending_.empty(); }
   /// Operations under way, in no order.
   const std::vector<std::shared_ptr<MessageOperation>>& pending() const { return pending_; }
-  /// Ends one that nobody else knows of: a probe.
+  /// Ends a probe, of which nobody else knows.
   void give_up(MessageOperation& probe, Failure failure);
   /// Ends all of them, for good.
   void end_all(const Failure& failure);
   /// The same, but leaves links as they are.
   void end_pending(const Failure& failure);
 
-  /// Adds what has been sent and has come so far.
+  /// Adds the traffic so far.
   void add_traffic(TrafficTable& table) const;
-  /// How many receives each rank's messages did not fit.
+  /// By rank: how many receives its messages did not fit.
   const std::map<Rank, std::uint64_t>& refused() const { return refused_; }
 
   // messages_text.cpp
   /// "recv from rank 0 tag 7 (a buffer of 200 bytes) on rank 1".
   std::string name_of(const MessageOperation& operation) const;
-  /// How far it has come; for one that does not move.
+  /// How far it has come, for one that does not move.
   std::string standing(const MessageOperation& operation) const;
-  /// Another number whenever it has come further.
+  /// Changes whenever it has come further.
   static std::uint64_t progress_of(const MessageOperation& operation) {
     constexpr std::uint64_t kStages = 8;
     return operation.moved_bytes * kStages + static_cast<std::uint64_t>(operation.stage);
   }
   /// The ranks it waits for: its peer, or all that may still send.
   std::vector<Rank> awaited(const MessageOperation& operation) const;
-  /// Whether a connection from that rank has come.
+  /// Whether a connection from that rank has arrived.
   bool hears(Rank rank) const;
-  /// Whether it waits for what cannot come any more: from ranks that `has_left` names and whose
-  /// links, which would tell by themselves, have never been connected.
+  /// Whether it waits in vain: for ranks that `has_left` names and whose links, which would report
+  /// it themselves, have never been connected.
   bool in_vain(const MessageOperation& operation, const std::function<bool(Rank)>& has_left) const;
 
  private:
   using Stage = MessageOperation::Stage;
   using What = MessageOperation::What;
 
-  /// A grant, and the receive that is done with it, if that is so.
+  /// A clear to send, and the receive that it completes, if any.
   struct Answer {
     std::uint64_t id = 0;
     MessageOperation* completes = nullptr;
@@ -224,7 +225,7 @@ class Messages {
   };
 
   /// The slice at the front of a link, of which at least the header has come, and the receive that
-  /// it goes to, if that was there already.
+  /// takes it, if one is known already.
   struct Incoming {
     Frame frame;
     MessageOperation* receive = nullptr;
@@ -235,18 +236,18 @@ class Messages {
     Rank peer = 0;
     SendLink* out = nullptr;
     ReceiveLink* in = nullptr;
-    SendLink* out_bulk = nullptr;    ///< opened with the first announcement
-    ReceiveLink* in_bulk = nullptr;  ///< opened with the first grant
+    SendLink* out_bulk = nullptr;    ///< opened for the first payload
+    ReceiveLink* in_bulk = nullptr;  ///< opened for the first payload
     std::size_t operations = 0;      ///< under way with this peer by name
     bool ended = false;              ///< `in` has failed: nothing more comes
 
     std::deque<MessageOperation*> queued, sending;          // sends by stage
     std::map<std::uint64_t, MessageOperation*> requested;   // by id
     std::optional<Incoming> incoming;                       // on `in`
-    std::deque<MessageOperation*> arriving;                 // receives, in the order of grants
+    std::deque<MessageOperation*> arriving;                 // receives, as cleared to send
     std::deque<MessageOperation*> flushing, flushing_bulk;  // by link
     std::vector<MessageOperation*> landing;                 // receives that have all
-    std::deque<Answer> answers;                             // grants to be pushed
+    std::deque<Answer> answers;                             // clears to send to be pushed
     std::uint64_t next_id = 1;
     std::size_t credit = kUnexpectedBytes;  ///< what the peer's queue still takes
     std::size_t owed = 0;                   ///< what this rank's queue has free again
@@ -265,36 +266,36 @@ class Messages {
 
   CopierChoice::Transfer begin_transfer(Channel& channel, const MessageOperation& send);
 
-  /// Slices of one link in one round: whoever makes progress has others to look after.
+  /// Most slices of one link in one round: the owner has others to look after.
   static constexpr int kSlicesAtOnce = 16;
   static constexpr std::size_t kReadAtOnce = 256 << 10;
-  /// What a message without a receive costs beside its data.
+  /// Cost of a message without a receive, beside its data.
   static constexpr std::size_t kEnvelopeBytes = 128;
 
-  /// Listens to `peer`; or to all who have begun to send, where none is named.
+  /// Listens to `peer`, or to all that have begun to send if none is named.
   Status open(std::optional<Rank> peer);
   Result<Channel*> channel_to(Rank peer);
-  /// Null for one that is not open.
+  /// Null if it is not open.
   const Channel* channel_if_open(Rank peer) const;
   Status open_out(Channel& channel);
-  /// Under way from now on.
+  /// Adds it to the operations under way.
   Channel* enlist(const std::shared_ptr<MessageOperation>& operation);
   Status advance(Channel& channel, bool listen);
-  /// A receive or probe that waits for whoever sends, if there is one.
+  /// A receive or probe that waits for any rank, if there is one.
   const MessageOperation* one_for_any() const;
 
   // Sending, messages_send.cpp
   Status push_control(Channel& channel);
   Status push_eager_slices(Channel& channel);
   Status push_eager(Channel& channel, MessageOperation& send);
-  /// The header of a message's head with that much data, which is to be sent.
+  /// The header of an eager slice with that much data, for sending.
   static SliceHeader head_of(const Channel& channel, Frame frame, std::size_t bytes);
-  /// It is sent.
+  /// Accounts for an eager slice that is sent.
   static void count_eager(Channel& channel, const SliceHeader& head, bool charged);
-  /// Data that the head of a message carries, if credit suffices.
+  /// Data that the eager slice carries if credit suffices.
   std::size_t head_bytes(const Channel& channel, const MessageOperation& send) const;
   Status push_payloads(Channel& channel);
-  /// What the link is to be lent next of it; nothing of one that has yet to be lifted.
+  /// The next bytes to lend to the link; empty while they are still on the way to the host.
   Result<std::span<const std::byte>> next_of(Channel& channel, MessageOperation& send);
   Status flush(Channel& channel);
   Status cleared_to_send(Channel& channel, const Frame& clear_to_send);
@@ -302,11 +303,11 @@ class Messages {
   // Receiving, messages_receive.cpp
   Status read_eager_slices(Channel& channel);
   Status peek(Channel& channel);
-  /// The slice that has been peeked at, if it has come.
+  /// Reads the slice that has been peeked at, if it has come.
   Result<bool> read_incoming(Channel& channel);
-  /// Takes note of a credit, if that is what comes next.
+  /// Reads a credit, if that comes next.
   bool read_credit(Channel& channel);
-  /// Until the header of a whole message is the next one.
+  /// Waits until the header of a whole message is the next one.
   Found wait_for_message(Channel& channel, const std::function<bool()>& keeps_polling);
   static Envelope envelope_of(const Channel& channel, std::size_t head_bytes);
   Status read_frame(Channel& channel, const ReceiveLink::View& view);
@@ -318,24 +319,24 @@ class Messages {
                 std::size_t head_bytes);
   Status take(Channel& channel, MessageOperation& recv, const Envelope& envelope,
               const std::byte* head, std::size_t head_bytes);
-  /// The receive that takes that message; those before it whose buffers do not fit fail.
+  /// Takes the receive for that message; those before it whose buffers do not fit fail.
   MessageOperation* take_receive(const Envelope& envelope);
   Status receive_now(MessageOperation& recv);
   static bool has_right_to(const Channel& channel, const Envelope& envelope,
                            std::size_t head_bytes);
-  /// From now on the receive is about that message, whatever it asked for.
+  /// Binds the receive to that message, whatever its pattern.
   void settle(MessageOperation& recv, const Envelope& envelope);
   Status read_payloads(Channel& channel);
-  /// All of it has come, or gone: it is complete, as soon as what has come is where it belongs.
+  /// All data has arrived, or left: completes it as soon as the data is in place.
   void end_transfer(Channel& channel, MessageOperation& recv);
   Status end_landed(Channel& channel);
-  /// Lets what has come of it land, as far as there is room; whether all of it has.
+  /// Moves arrived data to the device as far as there is room; true once all is there.
   static Result<bool> land(MessageOperation& recv);
   Status ended(Channel& channel);
   void answer_probes();
 
   void add_channels(TrafficTable& table) const;
-  /// " (others have: rank 0 tag 3 with 8 bytes)": what came and matches no receive.
+  /// " (others have: rank 0 tag 3 with 8 bytes)": messages that match no receive.
   std::string others_waiting(const Pattern& pattern) const;
   void complete(MessageOperation& operation, std::optional<Failure> failure = std::nullopt);
   void trace(const MessageOperation& operation);
@@ -356,7 +357,7 @@ class Messages {
   std::vector<std::shared_ptr<MessageOperation>> pending_;  // owns what the queues point to
   bool moved_ = false;                                      // in the present round
   bool over_ = false;                                       // end_all has been called
-  TrafficTable past_;                                       // of channels that were, at the end
+  TrafficTable past_;                                       // of closed channels, after end_all
   std::map<Rank, std::uint64_t> refused_;
 };
 

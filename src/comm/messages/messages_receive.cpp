@@ -9,7 +9,7 @@
 namespace ccoll {
 namespace {
 
-/// Why that message does not fit that receive, if so.
+/// The reason why that message does not fit that receive, if any.
 std::optional<Failure> refusal(const Group& group, const MessageOperation& recv,
                                const Envelope& envelope) {
   const auto refuse = [&](const std::string& why) {
@@ -70,7 +70,7 @@ Status Messages::peek(Channel& channel) {
   if (!frame) return tl::unexpected(frame.error());
   channel.incoming = Incoming{*frame, nullptr};
   if (frame->kind != Frame::Kind::eager) return {};
-  // Its receive is settled now, so that the data can be placed where it belongs.
+  // Find its receive now, so that the data can be placed where it belongs.
   auto* recv = channel.incoming->receive = take_receive(envelope_of(channel, header->bytes));
   if (recv != nullptr && recv->to_device == nullptr && recv->row_bytes == 0 && header->bytes > 0)
     channel.in->offer(recv->output, header->bytes);
@@ -170,7 +170,7 @@ bool Messages::read_credit(Channel& channel) {
 
 Messages::Found Messages::wait_for_message(Channel& channel,
                                            const std::function<bool()>& keeps_polling) {
-  // What has been peeked at by others is settled.
+  // A slice that was peeked at earlier has its receive already.
   while (!channel.incoming) {
     const auto* const header = channel.in->peek();
     if (header == nullptr) {
@@ -225,7 +225,7 @@ Messages::Found Messages::take_now(const Pattern& from, std::byte* data, std::si
     count_arrival(channel, head_bytes);
     if (!channel.in->pop()) return Found::another_way;
   }
-  // Where the link is yet to be opened, which may fail, the ordinary way will.
+  // If the link has yet to be opened, which may fail, the ordinary way will do it.
   if (channel.has_news() && channel.out != nullptr) static_cast<void>(push_control(channel));
   return Found::message;
 }
@@ -283,7 +283,7 @@ Status Messages::read_payloads(Channel& channel) {
         bytes > recv.received->bytes - recv.moved_bytes ||
         (recv.to_device && bytes > recv.to_device->most_bytes()))
       return fail(ErrorKind::corrupt, "rank {} sent a part of another message", channel.peer);
-    // Where it comes to on the host; what RDMA has placed at the device comes to none.
+    // The slice's place on the host; none if RDMA has placed it at the device.
     auto* room = place;
     if (recv.to_device && !recv.direct) room = recv.to_device->room(place, bytes);
     if (room == nullptr) return {};
@@ -349,7 +349,7 @@ Result<bool> Messages::land(MessageOperation& recv) {
 Status Messages::ended(Channel& channel) {
   channel.ended = true;
   const auto& failure = *channel.in->failure();
-  // Whom it was for is not known: not to be taken for a peer that has left.
+  // Nobody knows which message it hit: do not take this for a peer that has left.
   if (failure.kind == ErrorKind::corrupt) return tl::unexpected(failure);
   if (channel.incoming && channel.incoming->receive != nullptr)
     return lost(*channel.incoming->receive, failure);

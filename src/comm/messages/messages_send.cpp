@@ -23,7 +23,7 @@ Status Messages::push_control(Channel& channel) {
     channel.owed = 0;
     channel.out->room(0);
     channel.out->push(encode(frame, 0));
-    // Now: once the receive is over, nobody may look after this link.
+    // Progress now: once the receive is over, nobody may look after this link.
     channel.out->progress();
     moved_ = true;
   }
@@ -33,8 +33,8 @@ Status Messages::push_control(Channel& channel) {
 Status Messages::push_eager_slices(Channel& channel) {
   while (!channel.queued.empty()) {
     auto& send = *channel.queued.front();
-    // Credit may have come back while nobody listened. First, because what else has come is
-    // answered on this link, and may take its room.
+    // Credit may have come back while nobody listened. Read it before asking for room, because
+    // answers to what else has come go out on this link.
     if (channel.credit < kEnvelopeBytes + head_bytes(channel, send))
       CCOLL_TRY(read_eager_slices(channel));
     if (!channel.out->has_room()) {
@@ -51,7 +51,7 @@ Status Messages::push_eager_slices(Channel& channel) {
 std::size_t Messages::head_bytes(const Channel& channel, const MessageOperation& send) const {
   if (send.to_host) return 0;
   if (send.bytes <= limits_.eager_bytes) return send.bytes;
-  // Of what waits for its receive nothing needs to be there before, where it is lent anyway.
+  // A message that waits for its receive needs no early data if its payload is lent anyway.
   const auto* const payload_link = channel.out_bulk != nullptr ? channel.out_bulk : channel.out;
   return limits_.all_in_payload || payload_link->copies_once() ? 0 : limits_.eager_bytes;
 }
@@ -155,7 +155,7 @@ CopierChoice::Transfer Messages::begin_transfer(Channel& channel, const MessageO
   if (send.direct || send.to_host || send.row_bytes > 0 || !channel.out_bulk->copies_once())
     return {};
   auto transfer = channel.copier_choice(send.bytes).begin();
-  // How long one takes beside others tells nothing.
+  // The time of a transfer beside others tells nothing.
   if (channel.sending.size() > 1 || !channel.flushing_bulk.empty()) transfer.is_timed = false;
   return transfer;
 }
@@ -164,7 +164,7 @@ Status Messages::push_payloads(Channel& channel) {
   if (channel.sending.empty()) return {};
   for (int slices = 0; !channel.sending.empty() && slices < kSlicesAtOnce; slices++) {
     auto& send = *channel.sending.front();
-    // Also where there is no room: what is lifted later could travel later.
+    // Do this without room, too: data that is copied to the host later could travel later.
     const auto next = next_of(channel, send);
     if (!next) return tl::unexpected(next.error());
     if (!channel.out_bulk->has_room()) {
@@ -210,7 +210,7 @@ Status Messages::flush(Channel& channel) {
                           std::deque<MessageOperation*>& operations) -> const Failure* {
     if (link == nullptr) return nullptr;
     if (!link->drained()) moved_ |= link->progress();
-    // Looked at before what was taken: whoever has taken all may leave.
+    // Read this before drained(): a peer that has taken all may leave.
     const Failure* const failure = link->failure();
     if (operations.empty() || !link->drained()) return failure;
     for (auto* operation : operations) {
@@ -227,14 +227,14 @@ Status Messages::flush(Channel& channel) {
   if (failure != nullptr) {
     for (const auto* waiting : {&channel.queued, &channel.flushing})
       if (!waiting->empty()) return lost(*waiting->front(), *failure);
-    // Of a peer that has left the grant may be there already, and the other direction tells. But
-    // nothing of what a link failed with before the peer's end was there has come to anyone, and of
-    // what is missing here, nobody else tells. A grant for what arrives may be among that.
+    // If the peer left after connecting, its clear to send may already wait on our receive link,
+    // which will report the failure. If this link failed before that, nobody else will notice: fail
+    // the messages that wait on it. That includes receives, whose clear to send may be stuck here.
     if (failure->kind == ErrorKind::exhausted || !channel.out->connected()) {
       if (!channel.requested.empty()) return lost(*channel.requested.begin()->second, *failure);
       if (!channel.arriving.empty()) return lost(*channel.arriving.front(), *failure);
     }
-    // A grant that cannot be pushed; where it could, the bulk link tells.
+    // A clear to send that cannot be pushed; if it was pushed, the bulk link reports the failure.
     for (const auto& answer : channel.answers)
       if (answer.completes != nullptr) return lost(*answer.completes, *failure);
     if (!channel.answers.empty() && !channel.arriving.empty())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What errors say about a message that does not come through.
+// Error texts about messages that do not get through.
 #include <algorithm>
 
 #include "comm/messages/messages.hpp"

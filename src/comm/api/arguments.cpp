@@ -18,7 +18,7 @@ struct Stretch {
   std::int64_t first;  ///< elements of the buffer before it
 };
 
-/// The stretches of a view; one that is in one piece, as almost all are, needs no memory.
+/// The stretches of a view; a single one, as in almost all views, needs no memory.
 class Stretches {
  public:
   Stretches(const BufferView& view, std::uint64_t elems, std::size_t width) {

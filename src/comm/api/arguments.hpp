@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What is wrong with a call's arguments, found before anything is sent.
+/// Checks of a call's arguments, before anything is sent.
 
 #include "comm/api/implementation.hpp"
 #include "core/result.hpp"
 
 namespace ccoll {
 
-/// Whether a call has any of its own.
+/// Whether a call has any options of its own.
 inline bool has_options(const CallOptions& options) {
   return options.timeout.count() != 0 || !options.algorithm.empty() || !options.label.empty() ||
          options.stream.has_value();
@@ -21,20 +21,20 @@ inline bool apart(const void* a, std::size_t a_bytes, const void* b, std::size_t
   return begin + a_bytes <= other || other + b_bytes <= begin;
 }
 
-/// That it is one of them: a cast can make any number.
+/// Fails unless it is a DataType: a cast can make any number.
 Status check_type(std::string_view call, DataType type);
-/// That it is a rank; as it was given, it may be negative.
+/// Fails unless it is a rank; the number may have been negative when it was given.
 Status check_root(std::string_view call, Rank root, Rank size);
-/// That it is 0, for the communicator's own, or more.
+/// Fails unless it is 0, for the communicator's own limit, or more.
 Status check_timeout(std::string_view call, std::chrono::milliseconds timeout);
 
-/// A failure for calls that cannot take place in a stream, where one is given.
+/// Fails if a stream is given, for calls that cannot take place in one.
 Status refuse_in_stream(std::string_view call, const CallOptions& options);
 
-/// What a call cannot be, whatever its buffers: its root, type, reduction and count.
+/// Checks the root, type, reduction and count, whatever the buffers.
 Status check_values(const Call& call, Rank size);
-/// The same; no null buffer where one is used, and buffers that are apart or the same as the
-/// operation allows. Says whether input and output share memory.
+/// The same; also fails if a used buffer is null, or if buffers overlap in a way that the operation
+/// does not allow. Returns whether input and output share memory.
 Result<bool> check_arguments(const Call& call, Rank rank, Rank size);
 /// An algorithm that was asked for must combine in the order that the reduction needs.
 Status check_order(const Call& call, Rank size, bool deterministic);

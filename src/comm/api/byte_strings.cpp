@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Byte strings: first their lengths, then they themselves.
+// Byte strings: ranks exchange their lengths first, then the strings.
 #include <cstdint>
 
 #include "comm/api/arguments.hpp"
@@ -19,7 +19,7 @@ struct ByteCall {
   int root = 0;
 };
 
-/// All that can be wrong on one rank alone: once lengths are exchanged, the others wait for it.
+/// Checks all that can be wrong on one rank alone: once lengths are exchanged, others wait for it.
 Status check(const ByteCall& call, Rank size, const CallOptions& options) {
   CCOLL_TRY(check_root(call.name, static_cast<Rank>(call.root), size));
   CCOLL_TRY(refuse_in_stream(call.name, options));
@@ -33,8 +33,8 @@ Status check(const ByteCall& call, Rank size, const CallOptions& options) {
   return {};
 }
 
-/// Calls `move` with everyone's lengths and with the options by which it moves the strings. Returns
-/// its strings, so a call that moves them must be over when it returns.
+/// Calls `move` with everyone's lengths and the options for moving the strings. Returns its
+/// strings, so a call that moves them must be over when it returns.
 template <typename Move>
 auto with_lengths(const std::shared_ptr<Implementation>& member, const ByteCall& call,
                   const CallOptions& options, Move move) {

@@ -137,7 +137,7 @@ std::vector<std::uint64_t> counts_of(std::span<const AnyBlock> blocks) {
   return counts;
 }
 
-/// The sizes as this rank knows them.
+/// Sets the sizes as this rank knows them.
 Status set_counts(Call& call, const BlockLists& lists, Rank rank, Rank size) {
   const bool is_root = rank == call.root;
   const bool all_in = has_all_blocks(call.kind, Buffer::input, is_root);

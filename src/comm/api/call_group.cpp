@@ -36,11 +36,11 @@ const Failure kEnded{ErrorKind::aborted, "the communicator ended before its grou
                      std::nullopt};
 
 /// The communicators of several works, all owned by this thread at once, so that none waits while
-/// another moves. Each is let go once its works are over: it may be about to end.
+/// another moves. Each is released once its works are over, as it may be about to end.
 class GroupWait {
  public:
   explicit GroupWait(const std::vector<Work>& works) {
-    // In one order in all threads, or two that want the same ones could each have the other's.
+    // In one order in all threads, or two threads could each hold what the other wants.
     std::map<std::shared_ptr<Implementation>, std::vector<const Work*>> by_communicator;
     for (const auto& work : works)
       if (auto communicator = work.state().communicator.lock())
@@ -64,7 +64,7 @@ class GroupWait {
         patience.reset();
         aside_ = {};
         if (rounds % kRoundsBetweenLooks != 0) continue;
-        // Time limits hold while something moves, too, as do others' wishes.
+        // Time limits and others' wishes hold even while something moves.
         supervise();
         if (!wanted()) continue;
       }
@@ -83,7 +83,7 @@ class GroupWait {
   struct Member {
     std::shared_ptr<Implementation> communicator;
     std::vector<const Work*> works;
-    std::deque<Remaining> remaining;  ///< of each work from the first that is not over
+    std::deque<Remaining> remaining;  ///< per work, from the first that is not over
     std::optional<Implementation::Owner> owner;
 
     bool over() {
@@ -95,16 +95,16 @@ class GroupWait {
   void own() {
     for (auto& part : parts_) part.owner.emplace(*part.communicator);
   }
-  /// Others have the flags meanwhile: the longer, the longer nothing moves. They cannot wait in one
-  /// queue, as the threads of one communicator do: who has several flags may not keep one while it
-  /// waits for another.
+  /// Other threads have the flags meanwhile, for longer the longer nothing moves. They cannot wait
+  /// in one queue, as the threads of one communicator do: a thread with several flags may not keep
+  /// one while it waits for another.
   void step_aside() {
     for (auto& part : parts_) part.owner.reset();
     std::this_thread::sleep_for(aside_);
     aside_ = std::min(2 * aside_ + std::chrono::microseconds(1), kLongestAside);
     own();
   }
-  /// Those that are over; true while there are others.
+  /// Releases those that are over; true while there are others.
   bool let_go() {
     for (auto part = parts_.begin(); part != parts_.end();)
       part = part->over() ? parts_.erase(part) : std::next(part);
@@ -149,7 +149,7 @@ class GroupWait {
     }
   }
 
-  /// Of a sleep, for the counters of each communicator.
+  /// Notes a sleep in the counters of each communicator.
   class Notes {
    public:
     explicit Notes(const std::list<Member>& parts) {
@@ -189,7 +189,7 @@ bool must_come_after(const PutOff& call, const PutOff& earlier) {
   return is_one_stream && (call.together == 0 || call.together != earlier.together);
 }
 
-/// One after the other, only the first of those that wait until `until`. True if any is done.
+/// Moves the calls on in order; only the first that waits may use `until`. True if any is done.
 bool go_round(std::list<PutOff>& calls, Clock::time_point until) {
   bool moved = false;
   for (auto call = calls.begin(); call != calls.end();) {
@@ -217,7 +217,7 @@ bool go_round(std::list<PutOff>& calls, Clock::time_point until) {
   return moved;
 }
 
-/// The outermost group's end, when all is over: the first failure. Nothing for an inner one.
+/// Ends a group. The outermost one waits for all its calls and returns the first failure.
 std::optional<Failure> finish() {
   if (open_group.depth == 0)
     raise({ErrorKind::invalid_argument, "group_end: no group was begun", std::nullopt});
@@ -279,7 +279,7 @@ void call_group::put_off(const std::shared_ptr<Implementation>& communicator,
 void call_group::go_on(const Work::State* awaited, Clock::time_point limit) {
   constexpr std::chrono::milliseconds kPatience{10};
   if (!has_put_off()) return;
-  // What they begin now, as the host where devices do not, is not put off again.
+  // Calls that these begin now, as the host's if devices do not make them, are not put off again.
   auto calls = std::exchange(open_group.put_off, {});
   bool moved = true;
   while (!calls.empty() && (awaited == nullptr || !awaited->done())) {

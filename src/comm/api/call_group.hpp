@@ -21,51 +21,51 @@ namespace ccoll::call_group {
 
 /// Whether this thread's blocking calls only begin now.
 bool is_open();
-/// Those of the open group, and memory for one more: once a call has begun, nothing may fail that
-/// would let its caller free the buffers.
+/// The open group's works, with memory for one more: once a call has begun, nothing may fail in a
+/// way that would let its caller free the buffers.
 std::vector<Work>& works_with_room();
-/// Begins a call instead of making it; group_end waits for it. What `begin` throws has not begun.
+/// Begins a call instead of making it; group_end waits for it. If `begin` throws, it has not begun.
 template <typename Begin>
 void add(Begin begin) {
   auto& works = works_with_room();
   works.push_back(begin());
 }
-/// Whether anything of the open group is put off: calls in streams that come later are put off
-/// behind it, so that streams have a thread's calls in the order in which it made them.
+/// Whether anything of the open group is put off. Later calls in streams are put off behind it, so
+/// that streams have a thread's calls in the order in which it made them.
 bool has_put_off();
 /// Messages in one stream.
 struct Batch {
   CallOptions options;
-  std::string label;  ///< what the options name
+  std::string label;  ///< owns the options' label
   std::vector<MessageRequest> requests;
 };
-/// What comes into its stream when the group ends, or this thread waits for anything before.
+/// Comes into its stream when the group ends, or when this thread waits for anything earlier.
 struct PutOff {
   std::weak_ptr<Communicator::Implementation> communicator;
   std::optional<cudaStream_t> stream;  ///< nothing: one of the communicator's own
   std::string label;
-  /// Goes on until `until` at the latest, and says whether it is done with that. It may wait for
-  /// other ranks, which this thread may have yet to let go on. One of those with the same
-  /// communicator or stream goes on only when those before it are done.
+  /// Goes on until `until` at the latest; returns whether it is done. It may wait for other ranks,
+  /// which may need this thread to go on first. Of calls with the same communicator or stream, each
+  /// waits until earlier ones are done.
   std::function<Result<bool>(Communicator::Implementation& communicator,
                              std::chrono::steady_clock::time_point until)>
       go_on;
-  /// Other than 0: it waits for those of other ranks, which have the same number, also where those
-  /// have the same stream.
+  /// Not 0: it waits for other ranks' calls, which have the same number and may be in the same
+  /// stream.
   std::uint64_t together = 0;
-  std::shared_ptr<Batch> batch = nullptr;  ///< of messages: it takes more
+  std::shared_ptr<Batch> batch = nullptr;  ///< of messages, if it takes more
 };
 void put_off(PutOff call);
-/// Blocking messages in a stream begin together, as a batch: one after another in their stream, a
-/// receive would keep the send behind it from whom it waits for. Those of one communicator that
-/// have nothing else between them in the stream are one. They have been checked; the options are
+/// Blocking messages in a stream begin together, as a batch: one after another, a receive would
+/// keep back the send behind it, which its peer may wait for. Messages of one communicator form a
+/// batch if no other call lies between them in the stream. They have been checked; the options are
 /// those of the first.
 void put_off(const std::shared_ptr<Communicator::Implementation>& communicator,
              std::span<const MessageRequest> requests, const CallOptions& options);
-/// What is put off goes on until all of it is done, or `awaited` is, or `limit` has passed: as far
-/// as it can without waiting, at least. Its first failure is the group's.
+/// Goes on with the calls that are put off until all are done, or `awaited` is, or `limit` has
+/// passed; always as far as it can without waiting. The first failure is the group's.
 void go_on(const Work::State* awaited, std::chrono::steady_clock::time_point limit);
-/// A failure in an open group: of calls whose result nothing that comes before group_end could be.
+/// Fails in an open group, for calls whose results cannot be there before group_end.
 Status refuse_in_one(std::string_view call);
 
 }  // namespace ccoll::call_group

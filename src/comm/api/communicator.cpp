@@ -14,7 +14,7 @@ namespace {
 
 using Implementation = Communicator::Implementation;
 
-/// Fails where the call cannot have them.
+/// Adds the options to the call; fails if it cannot have them.
 Status take_options(const Implementation& communicator, Call& call, const CallOptions& options) {
   auto algorithm = algorithm_named(options.algorithm, {call.kind, call.ragged()});
   if (!algorithm) return tl::unexpected(algorithm.error());
@@ -26,7 +26,7 @@ Status take_options(const Implementation& communicator, Call& call, const CallOp
   return {};
 }
 
-/// That the call can be made, which it is then ready for.
+/// Makes the call ready; fails if it cannot be made.
 Status complete(const std::shared_ptr<Implementation>& communicator, Call& call,
                 const CallOptions& options) {
   const auto in_place = check_arguments(call, communicator->rank(), communicator->size());
@@ -38,7 +38,7 @@ Status complete(const std::shared_ptr<Implementation>& communicator, Call& call,
 Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call& call,
                    const CallOptions& options) {
   CCOLL_TRY(complete(communicator, call, options));
-  // First: what is thrown after the operation has begun would free the buffers that it has.
+  // Allocate first: a throw after the operation has begun would free the buffers that it uses.
   const auto state = std::make_shared<Work::State>();
   state->communicator = communicator;
   state->operations.resize(1);
@@ -52,7 +52,7 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call& ca
 // A call holds its communicator by a pointer of its own: another thread may close it meanwhile.
 
 /// Whether the call takes place in a stream: the one that it names, or one behind the default
-/// stream where it has memory of a device, or where another rank may have.
+/// stream if it has device memory, or if another rank may have some.
 bool is_in_stream(const Implementation& communicator, const Call& call,
                   const CallOptions& options) {
   return options.stream || communicator.is_for_streams(call);
@@ -73,7 +73,7 @@ Work start(std::shared_ptr<Implementation> communicator, Call call, const CallOp
   return communicator->begun_or_throw(begin(communicator, call, options), options);
 }
 
-/// A call made of the caller's blocks; throws what is wrong with them.
+/// A call made of the caller's blocks; throws if they are wrong.
 Call made_or_thrown(const Implementation& communicator, Result<Call> made,
                     const CallOptions& options, const Reduction& op) {
   if (!made) raise(communicator.for_caller(std::move(made.error()), options.label));
@@ -90,13 +90,13 @@ Call plain(const Implementation& communicator, Kind kind, const ConstBlock& inpu
                         options, op);
 }
 
-/// The Work of a call before may hold on to an operation that can be repeated.
+/// Drops the Work of an earlier call, which may hold on to an operation that can be repeated.
 void hand_back_nothing(const CallOptions& options) {
   if (options.unfinished != nullptr) *options.unfinished = Work();
 }
 
-/// Begins and waits without letting go of the owner flag in between; in a group, or where the
-/// caller takes what is not over, only begins.
+/// Begins and waits without releasing the owner flag in between. In a group, or if the caller takes
+/// unfinished calls, it only begins.
 void run(std::shared_ptr<Implementation> communicator, Call call, const CallOptions& options) {
   hand_back_nothing(options);
   if (options.stream) {
@@ -123,7 +123,7 @@ void run(std::shared_ptr<Implementation> communicator, Call call, const CallOpti
       call, std::static_pointer_cast<CollectiveOperation>(begun.state().operations.front()));
 }
 
-/// A call on plain blocks. One that is like a call before it goes the short way.
+/// A call on plain blocks. One that is like an earlier call goes the short way.
 void run(const std::shared_ptr<Implementation>& member, Kind kind, const ConstBlock& input,
          const Block& output, const CallOptions& options, const Reduction& op = ReduceOp::sum,
          int root = 0) {
@@ -166,16 +166,16 @@ Call coalesced(const Implementation& communicator, Kind kind, std::span<const Bu
 /// A barrier is an idempotent all_reduce, by max, of one byte that the communicator has.
 const Block kBarrier{nullptr, 1, DataType::uint8};
 
-/// What algorithm_for and explain are asked, and by whose costs that is answered.
+/// A question to algorithm_for or explain, and the costs for its answer.
 struct Question {
   Problem problem;
   DataType type;
   Forced forced;
   CostTable costs;
-  std::string remark;  ///< who makes such calls, or as what, in a line; may be empty
+  std::string remark;  ///< how such calls are made, in a line; may be empty
 };
 
-/// The call that is asked about, by rank 0 where it has a root, or why it would be refused.
+/// The call that is asked about, with root 0 if it has one; or why it would be refused.
 Result<Call> imagined_call(const Implementation& communicator, std::string_view operation,
                            std::size_t count, DataType type, const CallOptions& options) {
   const auto collective = collective_named(operation);

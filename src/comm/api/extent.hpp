@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How many elements of which type a collective moves, as the two blocks say that a rank gives for
-/// it. Knows nothing of a communicator.
+/// How many elements of which type a collective moves, according to the two blocks that a rank
+/// gives for it. Knows nothing of a communicator.
 
 #include <cstddef>
 #include <optional>

@@ -2,7 +2,7 @@
 #pragma once
 
 /// An all_to_all whose input and output share memory: no algorithm works there, so the input is
-/// copied before anything is read, and the call is made of the copy.
+/// copied before anything is read, and the call reads the copy.
 
 #include <cstddef>
 #include <memory>
@@ -16,7 +16,7 @@ struct Call;
 
 class InputCopy {
  public:
-  /// Makes `run` one of the copy. Fails with exhausted when there is no memory.
+  /// Makes `run` read the copy. Fails with exhausted if there is no memory.
   static Result<InputCopy> make(const Call& call, std::uint32_t rank, std::uint32_t size,
                                 PlanRun& run);
   /// Copies, before the plan begins.

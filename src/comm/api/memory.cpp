@@ -16,9 +16,9 @@ namespace ccoll {
 struct Memory::State {
   std::byte* data;
   std::size_t bytes;
-  std::shared_ptr<Segment> segment;  ///< where it is the host's, and ours to free
+  std::shared_ptr<Segment> segment;  ///< if it is the host's, and ours to free
   std::uint32_t number;
-  std::unique_ptr<device::Registered> of_gpu = nullptr;  ///< where it is not the host's
+  std::unique_ptr<device::Registered> of_gpu = nullptr;  ///< if it is not the host's
   pid_t process = getpid();
 
   /// A forked child has no part in what its parent lends.
@@ -45,7 +45,7 @@ bool Memory::reset_within(std::chrono::milliseconds limit) noexcept {
 
 namespace {
 
-/// As value_or_throw(), and the message says which call it was.
+/// As value_or_throw(), with the call's name in the message.
 template <typename T>
 T value_of(const char* call, std::size_t bytes, Result<T> result) {
   if (result) return std::move(*result);
@@ -94,7 +94,7 @@ Memory register_memory(void* data, std::size_t bytes, int file, std::uint64_t fi
   if (!own.open())
     throw Error(errno == EBADF ? ErrorKind::invalid_argument : ErrorKind::exhausted,
                 fmt::format("register_memory: file descriptor {}: {}", file, std::strerror(errno)));
-  // What this process can map, others can.
+  // If this process can map it, others can.
   value_of("register_memory", bytes, Segment::view(own, file_offset, bytes));
   auto* const begin = static_cast<std::byte*>(data);
   const auto number =

@@ -33,7 +33,7 @@ void check_axes(const std::vector<Mesh::Axis>& axes, int ranks) {
       refuse(fmt::format("axis {} has size {}; sizes are at least 1", axis.name, axis.size));
     for (std::size_t other = 0; other < i; other++)
       if (axes[other].name == axis.name) refuse(fmt::format("two axes are called {}", axis.name));
-    // Beyond any number of ranks it is wrong already: stop before it overflows.
+    // Beyond any number of ranks the product is wrong already: stop before it overflows.
     if (product <= kMost) product *= axis.size;
   }
   if (product != ranks)

@@ -15,12 +15,12 @@ std::uint32_t hash_of(std::string_view name) {  // FNV-1a
   return hash;
 }
 
-/// The caller's own, which does not commute.
+/// Whether it is the caller's own and does not commute.
 bool is_ordered(const Reduction& reduction) {
   return reduction.custom() && !reduction.custom()->description.commutative;
 }
 
-/// Whether the same contributions have the same bits in whatever order they are combined.
+/// Whether the same contributions give the same bits in whatever order they are combined.
 bool is_associative(const Reduction& reduction, DataType type) {
   if (reduction.custom()) return false;
   return is_integer(type) || type == DataType::boolean || reduction.op() == ReduceOp::min ||

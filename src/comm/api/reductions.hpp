@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a call's Reduction means for its plan and its buffers.
+/// Effects of a call's Reduction on its plan and its buffers.
 
 #include <cstddef>
 #include <memory>
@@ -18,21 +18,21 @@ namespace ccoll {
 
 struct Call;
 
-/// The order in which its algorithm must combine. `deterministic`: such that the result depends on
-/// the contributions alone (CommunicatorOptions::deterministic).
+/// The order in which its algorithm must combine. `deterministic`: the result must depend on the
+/// contributions alone (CommunicatorOptions::deterministic).
 CombineOrder order_of(const Reduction& reduction, DataType type, bool deterministic);
-/// The kernel's operation; none where the caller's function is called instead.
+/// The kernel's operation; none if the caller's function is called instead.
 std::optional<ReduceOp> kernel_op(const Reduction& reduction);
 /// Makes the reduction part of the call's signature.
 void sign(const Reduction& reduction, Signature& signature);
 
-/// The multiplication before a pre-multiplied sum, once per call and before anything is read: no
-/// algorithm needs to know of it. The products stand in the output where it is as long as the
-/// input, in one piece and the rank's to write, and the run is then in place; else in memory of
-/// their own.
+/// The multiplication before a pre-multiplied sum, once per call and before anything is read, so
+/// that no algorithm needs to know of it. If the output is as long as the input, in one piece and
+/// the rank's to write, the products go there and the run is in place. Otherwise they have memory
+/// of their own.
 class Premultiplication {
  public:
-  /// Makes `run` one of the products of its input. Fails with exhausted when there is no memory.
+  /// Makes `run` read the products of its input. Fails with exhausted if there is no memory.
   static Result<Premultiplication> make(const Call& call, std::uint32_t rank, std::uint32_t size,
                                         PlanRun& run);
   /// Multiplies.

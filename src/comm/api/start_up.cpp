@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How communicators come and go: from the environment, from a store, from each other.
+// How communicators start and end: from the environment, from a store, from each other.
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -29,7 +29,7 @@ std::optional<std::chrono::milliseconds> time_limit(const char* name) {
   return value_or_throw(read_time(name));
 }
 
-/// Where 0 is the word for none, it also is the value.
+/// Reads a time for which 0 stands for none.
 std::optional<std::chrono::milliseconds> time_or_never(const char* name) {
   const auto time = time_limit(name);
   return time == kNoLimit ? std::chrono::milliseconds(0) : time;
@@ -57,7 +57,7 @@ void check_warning(const CommunicatorOptions& options) {
          std::nullopt});
 }
 
-/// They would wait for each other's place until their time limit.
+/// Equal ranks would wait for each other's place until their time limit.
 void check_distinct(std::span<const int> ranks) {
   std::vector<int> sorted(ranks.begin(), ranks.end());
   std::ranges::sort(sorted);
@@ -66,8 +66,8 @@ void check_distinct(std::span<const int> ranks) {
            std::nullopt});
 }
 
-/// The threads that run `body(i)` for each i below `count`, all of them or none: some alone would
-/// wait for the ranks of the others until their time limit.
+/// Runs `body(i)` in a thread for each i below `count`, or in none: a few alone would wait for the
+/// other ranks until their time limit.
 void run_threads(std::size_t count, const std::function<void(std::size_t)>& body) {
   enum class Start { undecided, go, never };
   std::atomic<Start> start{Start::undecided};
@@ -93,8 +93,8 @@ void run_threads(std::size_t count, const std::function<void(std::size_t)>& body
   decide(Start::go);
 }
 
-/// The communicator that `make` gives, as patiently as the options say; what it throws as an Error,
-/// also where memory ran out.
+/// Returns the communicator from `make`, with the patience that the options give. Every exception
+/// becomes an Error, even if memory ran out.
 template <typename Make>
 Communicator made_or_raised(const CommunicatorOptions& options, Make make) {
   const HavingPatience patience({options.start_stop, options.warn_after});
@@ -119,8 +119,8 @@ void check_devices(std::size_t ranks, std::span<const int> devices) {
            std::nullopt});
 }
 
-/// The communicators of several ranks of this process, which must come at once: in a thread each.
-/// The first of their errors, if there are any, when all have ended.
+/// Makes the communicators of several ranks of this process, which must come at once, in a thread
+/// each. When all have ended, throws the first of their errors, if any.
 std::vector<Communicator> side_by_side(
     std::span<const int> ranks, const CommunicatorOptions& options, std::span<const int> devices,
     const std::function<Communicator(int, const CommunicatorOptions&)>& create) {
@@ -159,7 +159,7 @@ std::shared_ptr<Communicator::Implementation> start_up(const std::shared_ptr<Sto
   const auto job = member->control().job();
   auto everyone = Group::whole_job(member->table().size(), member->rank());
   auto made = Communicator::Implementation::make(member, job, options, std::move(everyone));
-  // The others have begun: its leaving alone would not tell them why.
+  // The others have begun: leaving alone would not tell them why.
   if (!made)
     member->control().flood(
         job, {made.error().kind, fmt::format("rank {} failed: {}", rank, made.error().message),
@@ -168,9 +168,9 @@ std::shared_ptr<Communicator::Implementation> start_up(const std::shared_ptr<Sto
 }
 
 /// Closes the communicator and returns when nothing of it runs any more. The service thread may
-/// hold it for a moment, to tell it news, and threads whose calls this aborts until those return;
-/// were theirs the last reference, the process could end while they still take it down. A forked
-/// child's copy is left as it is: what it would say goodbye on are the parent's sockets.
+/// hold it for a moment, to deliver news, and so may threads whose calls this aborts. If one of
+/// them held the last reference, the process could end while it takes the communicator down. A
+/// forked child's copy is left alone: its goodbye would go out on the parent's sockets.
 Status end(std::shared_ptr<Communicator::Implementation>& implementation) {
   if (!implementation) return {};
   const auto service = implementation->service();
@@ -188,10 +188,10 @@ Status end(std::shared_ptr<Communicator::Implementation>& implementation) {
   return late;
 }
 
-/// For those who cannot be told by an exception.
+/// For callers that an exception cannot reach.
 void end_and_log(std::shared_ptr<Communicator::Implementation>& implementation) {
   const Status late = end(implementation);
-  // The call that it is destroyed in still uses it.
+  // If a call of its own destroys it, that call still uses it.
   if (implementation) (void)new std::shared_ptr(std::move(implementation));
   // Ranks that end without leaving are no news once this one is done.
   if (!late && late.error().kind != ErrorKind::peer_lost)
@@ -242,7 +242,7 @@ Communicator Communicator::create(const Environment& environment,
     auto asked = options;
     if (asked.token.empty() && !environment.token_file.empty())
       asked.token = value_or_throw(read_token_file(environment.token_file));
-    // What holds for one rank of a host holds for all: one warning is enough.
+    // All ranks of a host have the same variables: one warning is enough.
     if (environment.local_rank == 0) warn_of_unknown_variables();
     const auto opened =
         value_or_throw(open_store(environment, asked.token, asked.start_timeout, asked.tls));

@@ -10,7 +10,7 @@
 namespace ccoll {
 namespace {
 
-/// What converting takes, there and back, beside what the algorithm itself takes.
+/// Time that converting takes, there and back, beside the algorithm's own.
 double conversion_ns(const Problem& problem, const CostTable& costs) {
   const bool is_whole = divides_whole_buffer(problem.kind);
   const double elems = static_cast<double>(problem.count) * (is_whole ? 1 : problem.size);
@@ -61,7 +61,7 @@ Result<Widening> Widening::make(const Call& call, Rank rank, Rank size, PlanRun&
   made.output_elems_ = elems_of(call, Buffer::output, rank, size);
   made.elem_bytes_ = size_of(call.type);
   made.conversion_ = find_conversion(call.type);
-  // Results may take the place of the input where they are as long.
+  // Results may take the input's place if they are as long.
   const bool in_place = made.input_elems_ == made.output_elems_;
   const auto elems = made.input_elems_ + (in_place ? 0 : made.output_elems_);
   made.memory_.reset(new (std::nothrow) float[elems]);

@@ -19,7 +19,7 @@ namespace ccoll {
 
 struct Call;
 
-/// Whether it is an average of a type with less range than what it is combined in.
+/// Whether it is an average of a type with less range than the type it is combined in.
 bool averages_narrow_floats(const Call& call);
 
 /// Whether such a call is made in float32 if it is made by that algorithm.
@@ -36,12 +36,12 @@ TypedChoice choose_for(const Call& call, const Problem& problem, const CostTable
 /// The buffers of a widened call.
 class Widening {
  public:
-  /// Makes `run` one of float32 elements in memory of this. Fails with exhausted when there is no
+  /// Makes `run` use float32 elements in this object's memory. Fails with exhausted if there is no
   /// memory.
   static Result<Widening> make(const Call& call, Rank rank, Rank size, PlanRun& run);
-  /// Before the plan begins.
+  /// Must come before the plan begins.
   void widen() const;
-  /// When it is over.
+  /// Must come when it is over.
   void narrow() const;
 
  private:

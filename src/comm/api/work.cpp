@@ -16,7 +16,7 @@
 namespace ccoll {
 namespace {
 
-/// A call of a function given to on_done.
+/// One call of a function that was given to on_done.
 class Told final : public Callback {
  public:
   Told(std::shared_ptr<Work::State> state, std::function<void(const Error*)> tell)

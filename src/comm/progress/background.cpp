@@ -16,17 +16,17 @@
 namespace ccoll {
 namespace {
 
-/// The service thread has other duties: it looks at them this often.
+/// How often the service thread looks at its other duties.
 constexpr std::chrono::microseconds kTurn{200};
-/// What a turn that is due takes to begin, at most, before those who ask go on without it.
+/// How long polling threads leave the owner flag to a turn that is due, at most.
 constexpr std::chrono::microseconds kCourtesy{100};
 
-/// Backgrounds of this process that have something under way, for all of which there is one thread.
+/// Backgrounds of this process that have something under way; one thread serves all.
 std::atomic<int> busy_backgrounds{0};
 
-/// Has the scheduler begin anew there. Where every core had something to do when it woke this
-/// thread, it may have put it beside another rank's, and leaves it there for milliseconds, although
-/// the core of a caller that sleeps meanwhile is idle.
+/// Makes the scheduler place this thread anew. If every core was busy when it woke this thread, it
+/// may leave it beside another rank's for milliseconds, although the core of a caller that sleeps
+/// meanwhile is idle.
 void go_to(int core) {
   cpu_set_t allowed, there;
   if (core == sched_getcpu() || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
@@ -41,7 +41,7 @@ struct EndOfTurn {
   Communicator::Implementation& communicator;
   std::atomic<bool>& scheduled;
   ~EndOfTurn() {
-    // Not before: who gave the flag back for this turn may ask for it only now.
+    // Not earlier: until now, a thread that releases the flag leaves its work to this turn.
     scheduled.store(false);
     communicator.disown();
   }
@@ -108,12 +108,11 @@ void Background::stop() {
 void Background::turn() {
   scheduled_.store(true);
   set_busy(true);
-  // Or every message of calls that somebody waits for would wake the service thread as well.
+  // Otherwise every message of a call that a thread waits for would wake this one as well.
   stop_watching();
   const auto communicator = stopped_ ? nullptr : communicator_.lock();
-  // Whoever else holds the flag makes progress, and schedules a turn if something is left.
-  // A thread that only asks has it again and again, for a moment: it must not need a turn each
-  // time.
+  // Another holder of the flag makes progress itself, and schedules a turn if something is left. A
+  // polling thread holds it again and again, for a moment: try often, or it takes a turn each time.
   constexpr int kTries = 1000;
   bool own = false;
   for (int tries = 0; communicator && !own && tries < kTries; tries++)
@@ -121,7 +120,7 @@ void Background::turn() {
   if (!own) {
     if (communicator) denied_.store(Clock::now());
     scheduled_.store(false);
-    // Who gave the flag back before that found this turn scheduled, and scheduled none.
+    // A thread that released the flag before found this turn scheduled, and scheduled none.
     if (!communicator || !communicator->try_own()) return set_busy(false);
   }
   denied_.store(kNever);
@@ -135,14 +134,14 @@ void Background::turn() {
     }
   }
   if (communicator->is_forked()) {
-    // A child that a function of the caller's has forked, and let return: it has nobody to return
-    // to, and the descriptors that this thread would go on to watch are the parent's.
+    // This is a child that a caller's function has forked, and let return: it has nobody to return
+    // to, and the descriptors that this thread would watch are the parent's.
     dprintf(STDERR_FILENO,
             "ccoll: process %d, forked in a reduction that ran in the background, ends\n",
             getpid());
     std::_Exit(EXIT_FAILURE);
   }
-  // Who told of a stream since saw that this turn was scheduled, and scheduled none.
+  // A thread that reported a stream since found this turn scheduled, and scheduled none.
   if (go_on || communicator->has_reached())
     schedule();
   else if (!sleeps())
@@ -153,8 +152,8 @@ bool Background::turn_as_owner(Communicator::Implementation& communicator) {
   communicator.waiter().awake();
   communicator.waiter().sleep(std::chrono::nanoseconds(0));  // takes the events, does not wait
   const auto end = Clock::now() + kTurn;
-  // Between two slices of a call other ranks take some time: less than sleeping and waking does.
-  // Unless they wait for this thread.
+  // Between two slices of a call, other ranks take less time than sleeping and waking does, unless
+  // they wait for this thread.
   auto patience =
       communicator.oversubscribed() ? SpinPolicy::short_one(true, false) : SpinPolicy(false);
   bool moved = true;
@@ -164,7 +163,7 @@ bool Background::turn_as_owner(Communicator::Implementation& communicator) {
     moved = communicator.progress_as_owner();
     if (moved) patience.reset();
   }
-  // Who wants the flag goes on, and schedules a turn if something is left.
+  // A thread that wants the flag goes on, and schedules a turn if something is left.
   if (!communicator.busy_as_owner() || communicator.wanted()) return false;
   const auto next = communicator.supervise_as_owner(Clock::now());
   if (!moved) {

@@ -29,11 +29,11 @@ class Background : public std::enable_shared_from_this<Background> {
 
   /// Something is under way and its communicator has no owner. From any thread.
   void schedule() noexcept;
-  /// Whether it sleeps on the waiter. From any thread; who asks after giving the owner flag back
-  /// must not miss that a turn found the flag taken.
+  /// Whether it sleeps on the waiter. From any thread; one that asks after giving the owner flag
+  /// back must not miss a turn that found the flag taken.
   bool sleeps() const { return sleeps_until() != kAwake; }
-  /// Whether a thread that only asks is to leave the owner flag alone, for a moment: a turn has
-  /// found it taken, and would find it so again and again. From any thread.
+  /// Whether a polling thread must leave the owner flag alone for a moment: a turn has found it
+  /// taken, and could find it taken again and again. From any thread.
   bool is_due() const;
   /// When it wakes at the latest, if it sleeps; else a time long past.
   std::chrono::steady_clock::time_point sleeps_until() const { return sleeps_until_.load(); }
@@ -45,13 +45,13 @@ class Background : public std::enable_shared_from_this<Background> {
              const std::shared_ptr<Communicator::Implementation>& communicator,
              std::shared_ptr<Waiter> waiter);
   void turn();
-  /// Whether no core is likely to be idle, but that of a caller who does not wait.
+  /// Whether no core is likely to be idle, except that of a caller that does not wait.
   bool is_beside_busy_cores() const;
-  /// Whether it has something under way: all of the process's that have are counted.
+  /// Sets whether it has something under way; the process counts those that have.
   void set_busy(bool busy);
-  /// True when it is to go on at once.
+  /// True if it is to go on at once.
   bool turn_as_owner(Communicator::Implementation& communicator);
-  /// False where something has happened already.
+  /// False if something has happened already.
   bool sleep_until(std::chrono::steady_clock::time_point next);
   void stop_watching();
 
@@ -66,8 +66,8 @@ class Background : public std::enable_shared_from_this<Background> {
   std::atomic<std::chrono::steady_clock::time_point> sleeps_until_{kAwake};
   // owner: service thread
   const std::shared_ptr<Waiter> waiter_;
-  Waiter::Place place_;                   ///< at it, from going to sleep until the next turn
-  asio::posix::stream_descriptor watch_;  ///< of that
+  Waiter::Place place_;                   ///< from falling asleep until the next turn
+  asio::posix::stream_descriptor watch_;  ///< of the place
   asio::steady_timer timer_;
   bool stopped_ = false;
 };

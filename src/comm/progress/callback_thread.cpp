@@ -52,7 +52,7 @@ class CallbackThreads::Process {
   using Clock = std::chrono::steady_clock;
   using Lock = std::unique_lock<std::mutex>;
   static constexpr std::chrono::milliseconds kPatience{2};
-  /// With so many there, most of which wait, callbacks only wait for those before them.
+  /// With this many threads, most of which wait, callbacks only wait for earlier ones.
   static constexpr int kMostThreads = 64;
 
   template <typename Body>
@@ -64,7 +64,7 @@ class CallbackThreads::Process {
     threads_++;
   }
 
-  /// Without a thread that stands by, callbacks wait for those before them.
+  /// Without a thread that stands by, callbacks wait for earlier ones.
   void stand_by() noexcept {
     if (has_watcher_) return;
     try {
@@ -78,7 +78,7 @@ class CallbackThreads::Process {
     if (!is_watched_) late_.notify_one();
   }
 
-  /// Without a time limit. The standard library's own such wait is newer than what wheels may need.
+  /// Waits without a limit. The standard library's own such wait is newer than wheels may need.
   template <typename Holds>
   static void await(std::condition_variable& changed, Lock& lock, Holds holds) {
     while (!changed.wait_for(lock, std::chrono::hours(24), holds)) continue;
@@ -136,7 +136,7 @@ class CallbackThreads::Process {
   std::mutex mutex_;
   std::condition_variable filled_;  ///< for the thread that runs callbacks
   std::condition_variable late_;    ///< for the one that stands by
-  // All of it guarded by mutex_.
+  // All guarded by mutex_.
   std::unique_ptr<Callback> first_;
   Callback* last_ = nullptr;
   int threads_ = 0;
@@ -144,7 +144,7 @@ class CallbackThreads::Process {
   bool has_watcher_ = false;
   bool is_running_ = false;
   bool is_watched_ = false;   ///< the thread that stands by has a time limit
-  std::uint64_t number_ = 0;  ///< of the callback that runs, or of who has taken its thread's place
+  std::uint64_t number_ = 0;  ///< of the running callback; changes when another thread takes over
   Clock::time_point began_;
 };
 
@@ -154,7 +154,7 @@ void CallbackThreads::run(std::unique_ptr<Callback> callback) noexcept {
   Process::instance().push(std::move(callback));
 }
 
-/// Before main: at its first use another thread could be in fork() already.
+/// Made before main: at its first use another thread could be in fork() already.
 const CallbackThreads::Process& CallbackThreads::made_early = CallbackThreads::Process::instance();
 
 }  // namespace ccoll

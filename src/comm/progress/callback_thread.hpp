@@ -25,7 +25,7 @@ class CallbackThreads {
  public:
   /// Makes sure that there are threads. Throws std::system_error.
   static void start();
-  /// After start() alone. Neither waits nor allocates.
+  /// Only after start(). It neither waits nor allocates.
   static void run(std::unique_ptr<Callback> callback) noexcept;
 
  private:

@@ -28,7 +28,7 @@ class Ending {
   std::atomic<std::size_t> left_;
 };
 
-/// Those of one operation. From any thread.
+/// The endings of one operation. From any thread.
 class Endings {
  public:
   Endings() = default;
@@ -36,7 +36,7 @@ class Endings {
   Endings(const Endings&) = delete;
   Endings& operator=(const Endings&) = delete;
 
-  /// Told at once where the operation is over already.
+  /// Runs at once if the operation is over already.
   void add(std::shared_ptr<Ending> ending);
   /// The operation is over.
   void tell() noexcept;

@@ -27,7 +27,7 @@ Listeners& listeners() {
   return instance;
 }
 
-/// Before main: at its first use another thread could be in fork() already.
+/// Made before main: at its first use another thread could be in fork() already.
 [[maybe_unused]] const auto& made_early = listeners();
 
 }  // namespace

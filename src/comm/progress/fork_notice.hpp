@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Tells objects of this process that they are now a forked child's copy: there only the thread
-/// that forked goes on, and whatever the others held stays held.
+/// Tells objects of this process that they are a forked child's copy. Only the thread that forked
+/// goes on there, and whatever the others held stays held.
 
 #include <list>
 
@@ -17,7 +17,7 @@ class ForkNotice {
     virtual void forked() = 0;
   };
 
-  /// `listener` is told until this ends, which must be before it does.
+  /// Tells `listener` until this object ends; the listener must outlive it.
   explicit ForkNotice(Listener& listener);
   ~ForkNotice();
   ForkNotice(const ForkNotice&) = delete;

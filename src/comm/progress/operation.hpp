@@ -27,12 +27,12 @@ namespace ccoll {
 
 using Clock = std::chrono::steady_clock;
 
-/// A rank that has waited so long publishes what it waits in.
+/// A rank that has waited this long publishes the call in which it waits.
 inline constexpr std::chrono::milliseconds kPublishAfter{50};
 
-/// Since when an operation stands where it stands, as who looks at it now and then can know.
+/// Since when an operation has stood still, as seen by a thread that looks now and then.
 struct Standstill {
-  std::uint64_t place = 0;  ///< another one after each move
+  std::uint64_t place = 0;  ///< changes with each move
   std::optional<Clock::time_point> since;
 
   void look(std::uint64_t place_now, Clock::time_point now) {
@@ -43,10 +43,10 @@ struct Standstill {
   Clock::duration until(Clock::time_point now) const { return now - since.value_or(now); }
 };
 
-/// How far what is said of an operation that waits for long has come.
+/// How far the report of a long wait has come.
 enum class LongWait : std::uint8_t {
   no,
-  asked,  ///< others: it is told soon
+  asked,  ///< others were asked: the report comes soon
   told,
 };
 
@@ -55,13 +55,13 @@ struct Operation {
   Clock::time_point deadline;
   std::string label;  ///< the caller's
   enum class Sort : std::uint8_t { collective, message, in_stream } sort = Sort::collective;
-  bool sought = false;  ///< whether it was looked for a cycle; owner: holder of the owner flag
+  bool sought = false;  ///< whether a cycle was sought; owner: holder of the owner flag
   LongWait long_wait = LongWait::no;  ///< owner: holder of the owner flag
   Standstill stands;                  ///< of one that has begun; owner: holder of the owner flag
 
   /// Publishes what follows.
   std::atomic<bool> done{false};
-  std::optional<Failure> failure;    ///< as its caller is told
+  std::optional<Failure> failure;    ///< in the form for its caller
   std::optional<Received> received;  ///< of receives and probes
   Endings endings;
 
@@ -71,7 +71,7 @@ struct Operation {
   }
 };
 
-/// What the Work of a call in a stream has: the operation itself is another one.
+/// The Work of a call in a stream has this one in place of the operation itself.
 struct StreamOperation final : Operation {
   StreamOperation() { sort = Sort::in_stream; }
 };
@@ -83,15 +83,15 @@ struct CollectiveOperation final : Operation {
   std::optional<Premultiplication> premultiplication;
   std::optional<Widening> widening;
   std::optional<InputCopy> input_copy;
-  /// Of one in a stream: what it waits for before it begins, and its time limit from then on.
+  /// The stream step that a call in a stream waits for; its time limit starts there.
   std::shared_ptr<const device::StreamOp> gate;
   std::chrono::milliseconds timeout{0};
   std::optional<PartedRun> parts;  ///< of one that is made in parts
   bool started = false;            // owner: holder of the owner flag
   Clock::time_point publish_at;    // owner: holder of the owner flag
 
-  /// Whether it has the number by which other ranks know it. What a stream holds back, and all that
-  /// comes behind, has one only when it begins: a graph's calls may still come before it.
+  /// Whether it has the number by which other ranks know it. A call that its stream holds back, and
+  /// all behind it, get theirs only when they begin: a graph's calls may still come before.
   bool is_numbered = false;  // owner: holder of the owner flag
 
   /// Whether its stream has yet to come to it.
@@ -100,7 +100,7 @@ struct CollectiveOperation final : Operation {
 
 /// One operation of a communicator, or those of a batch in its order.
 struct Work::State {
-  /// Gone with the communicator, whose end ends the operations.
+  /// Expires with the communicator, whose end ends the operations.
   std::weak_ptr<Communicator::Implementation> communicator;
   std::vector<std::shared_ptr<Operation>> operations;
 
@@ -117,8 +117,8 @@ struct Work::State {
   }
 };
 
-/// What is left of a work, for whoever asks again and again: an operation that was over is not
-/// asked anew.
+/// The unfinished part of a work, for repeated questions: an operation that was found done is not
+/// asked again.
 class Remaining {
  public:
   explicit Remaining(const Work::State& work) : operations_(work.operations) {}

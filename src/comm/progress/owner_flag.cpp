@@ -11,10 +11,10 @@
 namespace ccoll {
 namespace {
 
-/// Of looks before a sleep: about what it costs to sleep.
+/// Looks before a sleep: they take about as long as sleeping costs.
 constexpr int kLooks = 1000;
 
-/// What the kernel looks at: the ticket that has the flag.
+/// The word that the kernel looks at: the ticket that has the flag.
 const std::uint32_t* word_of(const std::atomic<std::uint64_t>* tickets) {
   static_assert(sizeof *tickets == sizeof(std::uint64_t) &&
                 std::atomic<std::uint64_t>::is_always_lock_free);
@@ -34,7 +34,7 @@ void OwnerFlag::wait(std::uint32_t ticket) {
 }
 
 void OwnerFlag::wake() {
-  // All: the kernel does not know whose turn it is.
+  // Wake all: the kernel does not know whose turn it is.
   syscall(SYS_futex, word_of(&tickets_), FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 

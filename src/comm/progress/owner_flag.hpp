@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Who may touch a communicator's operations and links: one thread at a time, in the order of
-/// asking. A ticket lock that sleeps. One that yields instead would wait, each time, for as long
-/// as the scheduler gives to whatever else runs on its core.
+/// Gives one thread at a time the right to a communicator's operations and links, in the order of
+/// asking. It is a ticket lock that sleeps. A lock that yields would wait, each time, for the time
+/// slice of whatever else runs on its core.
 
 #include <atomic>
 #include <cstdint>
@@ -12,18 +12,18 @@ namespace ccoll {
 
 class OwnerFlag {
  public:
-  /// Has it, or does not wait for it.
+  /// Takes the flag if it is free; never waits.
   bool try_take() {
     auto tickets = tickets_.load(std::memory_order_relaxed);
     return next(tickets) == serving(tickets) &&
            tickets_.compare_exchange_strong(tickets, tickets + kOneMore);
   }
-  /// A place in the queue, to wait for with wait().
+  /// Takes a place in the queue, for wait().
   std::uint32_t queue() { return next(tickets_.fetch_add(kOneMore)); }
-  /// Until it is that ticket's turn, which then has the flag.
+  /// Waits until it is that ticket's turn; the caller then has the flag.
   void wait(std::uint32_t ticket);
-  /// What the holder wrote before is seen by the next, who may free the flag at once: who waits is
-  /// known from the store itself.
+  /// Publishes the holder's writes to the next holder, which may free the flag at once: the store
+  /// itself tells whether a thread waits.
   void give_back() {
     // seq_cst; partner: queue(), whose thread is seen here, or sees that it is its turn.
     auto tickets = tickets_.load(std::memory_order_relaxed);
@@ -31,17 +31,17 @@ class OwnerFlag {
     if (next(tickets) != serving(tickets) + 1) [[unlikely]]
       wake();
   }
-  /// Lets all who wait have it first; returns with it.
+  /// Lets all waiting threads have it first; returns with it.
   void pass_round() {
     const auto ticket = queue();
     give_back();
     wait(ticket);
   }
-  /// In a forked child, whose other threads are gone: nobody has it.
+  /// In a forked child, whose other threads are gone: nobody has the flag.
   void forget() {
     tickets_.store(serving(tickets_.load(std::memory_order_relaxed)) * (kOneMore + 1));
   }
-  /// There, by the only thread, which may have had it when it forked: it has it.
+  /// For the child's only thread, which may have had the flag when it forked: takes it again.
   void take_again() { try_take(); }
   /// How many threads wait for it, as the holder sees it.
   std::uint32_t waiting() const {
@@ -62,8 +62,8 @@ class OwnerFlag {
   }
   void wake();
 
-  /// The next ticket to be given, above the one that has the flag; where they are the same, nobody
-  /// has it.
+  /// The upper half is the next ticket to be given, the lower half the one that has the flag. If
+  /// they are equal, nobody has it.
   std::atomic<std::uint64_t> tickets_{0};
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which plan a call runs: chosen, made ready once, and kept.
+// The plan of a call: chosen, made ready once, and kept.
 #include <algorithm>
 #include <bit>
 #include <numeric>
@@ -38,8 +38,8 @@ Status prove(const PlanRequest& request) {
 }
 #endif
 
-/// Calls with ragged blocks have one plan, whatever their sizes, if it is planned for blocks of the
-/// same size: the mean one, rounded up. Choosing does not look where sizes are private.
+/// Calls with ragged blocks share plans: one is made for equal blocks of the mean size, rounded up
+/// to a power of two. Choosing does not look at sizes that are private.
 std::uint64_t planned_count(const Call& call, Rank size) {
   if (!call.ragged()) return call.count;
   if (sizes_are_private(call.kind)) return 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A blocking collective like one that was made before, which is what programs do most: what it was
-// checked and made ready for then still holds, so nothing is allocated, looked up or timed. It is
-// an ordinary operation as soon as it does not end at once.
+// A blocking collective like an earlier one, as programs make them most often: its checks and
+// preparations still hold, so nothing is allocated, looked up or timed. If it does not end at once,
+// it becomes an ordinary operation.
 #include "comm/api/arguments.hpp"
 #include "comm/api/implementation.hpp"
 #include "system/log.hpp"
@@ -27,14 +27,14 @@ void Communicator::Implementation::remember_as_owner(
 bool Communicator::Implementation::Repeatable::fits(const PlainCall& like, bool in_place) const {
   if (like.input == nullptr && input_bytes > 0) return false;
   if (like.output == nullptr && output_bytes > 0) return false;
-  // Of the others a rank's own block lies elsewhere in one than in the other.
+  // In the other kinds, a rank's own block lies elsewhere in the input than in the output.
   if (in_place) return divides_whole_buffer(like.kind);
   return apart(like.input, input_bytes, like.output, output_bytes);
 }
 
 bool Communicator::Implementation::repeat(const PlainCall& call, Work* unfinished) {
-  // Another thread may close the communicator meanwhile. It has to get the flag before: only who
-  // does not have that yet must hold on to the communicator.
+  // Another thread may close the communicator meanwhile, for which it needs the flag: only a thread
+  // that does not have the flag yet must hold on to the communicator.
   std::shared_ptr<Implementation> held;
   if (!try_own()) [[unlikely]] {
     held = shared_from_this();
@@ -78,7 +78,7 @@ void Communicator::Implementation::compare_or_raise_as_owner() {
 
 Plan::Polled Communicator::Implementation::poll_as_owner(Plan& plan, bool is_brief) {
   const auto poll = [&] {
-    // A long one is nothing to save time at, and others may want to go on beside it.
+    // A long call saves no time here, and other work may want to go on beside it.
     auto polled = plan.poll();
     if (!plan.is_short() || polled > Plan::Polled::moved) return std::optional(polled);
     auto patience =
@@ -93,7 +93,7 @@ Plan::Polled Communicator::Implementation::poll_as_owner(Plan& plan, bool is_bri
 Result<std::shared_ptr<Work::State>> Communicator::Implementation::queue_repeated_as_owner(
     const std::shared_ptr<CollectiveOperation>& repeated, Plan::Polled polled) {
   if (broken_) return tl::unexpected(*broken_);
-  // It has begun: where there is no memory to wait for it, nobody may go on.
+  // The call has begun: without memory to wait for it, the communicator breaks.
   auto queued = guarded_as_owner([&] {
     auto& operation = *repeated;
     operation.done.store(false, std::memory_order_relaxed);

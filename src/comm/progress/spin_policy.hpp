@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a rank does while nothing moves: spins while it has a core of its own, yields while ranks
-/// outnumber cores, and says when it is time to sleep.
+/// How a rank waits while nothing moves: it spins while it has a core of its own, yields while
+/// oversubscribed, and says when it is time to sleep.
 
 #include <sched.h>
 
@@ -14,7 +14,7 @@ namespace ccoll {
 class SpinPolicy {
  public:
   explicit SpinPolicy(bool oversubscribed) : oversubscribed_(oversubscribed) {}
-  /// Of a call that is yet to count as one that waits. `cheap`: a poll only reads memory.
+  /// For a call that does not count as waiting yet. `cheap`: a poll only reads memory.
   static SpinPolicy short_one(bool oversubscribed, bool cheap) {
     SpinPolicy patience(oversubscribed && cheap);
     patience.spins_ = oversubscribed ? 0 : 500;
@@ -35,7 +35,7 @@ class SpinPolicy {
   bool keep_polling() {
     if (polls_++ == 0 && oversubscribed_) since_ = std::chrono::steady_clock::now();
     if (!oversubscribed_) return polls_ < spins_;
-    // The peer that is awaited probably needs this core.
+    // The awaited peer probably needs this core.
     sched_yield();
     return std::chrono::steady_clock::now() - since_ < yield_time_;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How often whoever makes progress looks at every operation under way.
+/// How often the owner looks at every operation under way.
 
 #include <algorithm>
 #include <chrono>
@@ -11,7 +11,7 @@
 namespace ccoll {
 
 /// Looks take a small part of the time, however many operations there are: a few are looked at
-/// whenever that may be of use, thousands only now and then.
+/// whenever it may help, thousands only now and then.
 class Sweep {
  public:
   using Clock = std::chrono::steady_clock;
@@ -23,14 +23,14 @@ class Sweep {
         now + std::min<Clock::duration>(kPause * static_cast<std::int64_t>(count), kLongestPause);
     return true;
   }
-  /// When the next look may begin, if one must not begin yet.
+  /// When the next look may begin, if none may begin yet.
   Clock::time_point next() const { return next_; }
 
  private:
   static constexpr std::size_t kFew = 64;
-  /// For each operation. A look at one takes some 0.02 us, or 0.1 us from memory.
+  /// Pause per operation. A look at one takes some 0.02 us, or 0.1 us from memory.
   static constexpr std::chrono::microseconds kPause{2};
-  /// A time limit is noticed so much later at most.
+  /// A time limit is noticed this much later at most.
   static constexpr std::chrono::milliseconds kLongestPause{100};
 
   Clock::time_point next_;

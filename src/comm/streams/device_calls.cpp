@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collectives that devices make by themselves: which way there is, the programs, and the call. The
-// host runs a barrier beside each, under the call's signature and number, from when the stream has
-// come to it: so ranks that make other calls, or none, are found as they always are, and nothing of
-// that is in the device's way.
+// host runs a barrier beside each, under the call's signature and number, once the stream has
+// reached it. So ranks that make other calls, or none, are found as always, and the device is not
+// held up.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -20,25 +20,25 @@
 namespace ccoll {
 namespace {
 
-/// Programs of a communicator. They stay as long as it does; other calls go through the host.
+/// Most programs of a communicator, which keeps them; other calls go through the host.
 constexpr std::size_t kMostPrograms = 1024;
 
-/// A communicator that ends waits so long for the hosts of calls that are over on the device.
+/// How long a communicator that ends waits for hosts to end calls that the device has ended.
 constexpr std::chrono::seconds kForHosts{1};
 
-/// Who waits for a stream to come to a call that other ranks do not make looks so often.
+/// How often a thread looks while its stream waits at a call that other ranks do not make.
 constexpr std::chrono::milliseconds kBetweenEntries{1};
 
-/// What ranks make together they have made in that time, or not at all.
+/// Ranks that make something together have made it by this time, or not at all.
 constexpr std::chrono::seconds kForGroup{30};
 
-/// Memory of the host among a call's buffers, which is copied.
+/// Host memory among a call's buffers, which is copied.
 std::vector<device::MemoryRange> host_ranges_of(const BufferView& view, std::uint64_t bytes) {
   if (bytes == 0 || view.data == nullptr || device::device_of(view.data)) return {};
   return {{view.data, bytes}};
 }
 
-/// How this process, whose ranks they are, numbers their GPUs; nothing where they have but one.
+/// This process's numbers of its ranks' GPUs; none if they have only one.
 Result<std::vector<int>> devices_of(std::span<const PeerAddress> ranks) {
   constexpr int kMostGpus = 64;
   std::map<std::uint32_t, int> numbers;
@@ -76,7 +76,7 @@ device::CopyUse copy_use_of(const DeviceShare& share) {
 
 Status Communicator::Implementation::find_device() {
   knows_devices_ = options_.device.ordinal != kHost || device::is_cuda_in_use();
-  // Those that are made from this one take theirs when they need it.
+  // Communicators that are made from this one take theirs when they need it.
   if (options_.device.ordinal == kHost || id_ != job()) return {};
   const auto staging = stream_calls_.staging(options_.device.ordinal);
   if (staging) return {};
@@ -89,7 +89,7 @@ Status Communicator::Implementation::find_device_way() {
   std::vector<PeerAddress> ranks;
   for (const auto job_rank : group_.job_ranks()) ranks.push_back(member_->table()[job_rank]);
   device_way_ = pick_device_way(ranks, options_.device.way);
-  // Of ranks that differ the first with a GPU says it for all.
+  // If ranks differ, the first one with a GPU tells it for all.
   const auto first = std::ranges::find_if(ranks, [](const auto& each) { return each.device != 0; });
   if (device_way_.way == DeviceWay::host && first - ranks.begin() == rank()) tell_device_way();
   while (device_way_.way != DeviceWay::host && !has_device_way()) CCOLL_TRY(make_device_way(ranks));
@@ -104,11 +104,11 @@ void Communicator::Implementation::tell_device_way() const {
              device_way_.why);
 }
 
-/// Or the next is to be made.
+/// Makes the picked way, or picks the next one to be made.
 Status Communicator::Implementation::make_device_way(std::span<const PeerAddress> ranks) {
   auto staging = stream_calls_.shared_staging(options_.device.ordinal);
   const bool is_group = device_way_.way == DeviceWay::steps || device_way_.is_across;
-  // What one rank of a team lacks alone the others do not hear of: none has a communicator then.
+  // In a team, the others do not hear of this rank's shortage: no rank has a communicator then.
   if (!staging && !is_group) return tl::unexpected(std::move(staging.error()));
   const auto made =
       is_group ? make_group(std::move(staging)) : join_team(std::move(*staging), ranks);
@@ -121,7 +121,7 @@ Status Communicator::Implementation::make_device_way(std::span<const PeerAddress
     device_way_.is_across = false;
   };
   if (const Owner owner(*this); broken_) {
-    // Nothing goes any way, and its first call tells why.
+    // No way is of use, and its first call tells why.
     fall_back(DeviceWay::host, made.error());
     return {};
   }
@@ -156,7 +156,7 @@ void Communicator::Implementation::take_device_way(std::shared_ptr<device::Devic
   stream_calls_.take_way(std::move(way));
 }
 
-/// Each of its calls is made by all ranks, whatever fails on some: they agree at the end.
+/// All ranks make each of its calls, even if something fails on some: they agree at the end.
 Status Communicator::Implementation::make_group(Result<std::shared_ptr<device::Staging>> staging) {
   auto door = device::ExchangeDoor::open();
   std::vector<device::DoorAddress> addresses(size());
@@ -306,7 +306,7 @@ Result<std::optional<Work>> Communicator::Implementation::begin_on_device(
   const auto prepare = [&](StreamCall& in_stream,
                            const std::shared_ptr<device::StreamOp>& stream_op,
                            bool is_captured) -> std::optional<Call> {
-    // One graph has all ranks' parts of it: none can be missing, nor another call.
+    // One graph has all ranks' parts of it: none can be missing, or be of another call.
     if (is_captured && together) return std::nullopt;
     in_stream.limit_device(call.timeout.count() > 0 ? call.timeout : options_.timeout);
     return begun_in_order(beside, in_stream, stream_op, is_captured);
@@ -341,7 +341,7 @@ Clock::time_point Communicator::Implementation::limit_of(const Call& call) const
   return deadline_after(call.timeout.count() > 0 ? call.timeout : options_.timeout);
 }
 
-/// A thread that makes the calls of several ranks would wait in the first for the others.
+/// A thread that makes several ranks' calls would otherwise wait in the first one for the others.
 void Communicator::Implementation::put_off(const Submitted& submitted, const Call& call,
                                            std::optional<cudaStream_t> stream) {
   struct Entrance {
@@ -387,7 +387,7 @@ Result<device::Entry> Communicator::Implementation::enter(device::StreamOp& stre
                                                           Clock::time_point until) {
   const auto entry = stream_op.enter(until);
   if (entry && *entry != device::Entry::waiting) {
-    // All have made it: who waits now waits for streams.
+    // All ranks have made it: from here on only streams are awaited.
     stream_op.count_as_reached(false);
     return entry;
   }
@@ -399,7 +399,7 @@ Result<device::Entry> Communicator::Implementation::enter(device::StreamOp& stre
     if (const auto usable = usable_as_owner(); !usable) {
       why = usable.error();
     } else {
-      // From now on its time limit counts, and ranks that make other calls are looked for.
+      // From here on its time limit counts, and ranks that make other calls are looked for.
       if (!stream_calls_.may_come_from_graphs() &&
           (differs || now - entering.since >= kPublishAfter))
         stream_op.count_as_reached(true);
@@ -411,7 +411,7 @@ Result<device::Entry> Communicator::Implementation::enter(device::StreamOp& stre
     }
   }
   if (why) {
-    // What its stream has of it is over soon, and behind what may have been launched meanwhile.
+    // The call's part in its stream is over soon, and behind any work launched meanwhile.
     (void)stream_op.enter(Clock::now());
     return tl::unexpected(std::move(*why));
   }
@@ -421,7 +421,7 @@ Result<device::Entry> Communicator::Implementation::enter(device::StreamOp& stre
 
 Failure Communicator::Implementation::not_entered_as_owner(const Result<device::Entry>& entry,
                                                            bool is_captured) {
-  // The rank that has ended it for all tells of that soon; here it has been an earlier failure.
+  // If another rank has ended it for all, that rank tells why; here it is an earlier failure.
   const bool is_told = !entry && stream_calls_.device_way()->is_aborted();
   if (is_told || (!entry && entry.error().kind == ErrorKind::mismatch)) {
     break_as_owner(entry.error(), true);
@@ -444,7 +444,7 @@ void Communicator::Implementation::end_what_devices_made_as_owner() {
 }
 
 void Communicator::Implementation::device_failed_as_owner(const Failure& failure) {
-  // It may be what has been heard meanwhile.
+  // The communicator may have heard of this failure meanwhile.
   if (usable_as_owner()) break_as_owner(failure, true);
 }
 

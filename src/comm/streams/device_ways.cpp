@@ -11,7 +11,7 @@
 namespace ccoll {
 namespace {
 
-/// As many as a team has buffers' addresses for, and GPUs (gpu/program/program.hpp).
+/// A team has room for the buffer addresses of so many ranks and GPUs (gpu/program/program.hpp).
 constexpr std::size_t kMostRanks = 64, kMostGpus = 16;
 
 std::size_t count_gpus(std::span<const PeerAddress> ranks) {
@@ -20,7 +20,7 @@ std::size_t count_gpus(std::span<const PeerAddress> ranks) {
   return gpus.size();
 }
 
-/// By what the ranks' places allow.
+/// Picks by the ranks' places.
 DeviceWayPick pick_by_place(std::span<const PeerAddress> ranks) {
   const auto all_have = [&](auto what) {
     return std::ranges::all_of(ranks, [&](const PeerAddress& rank) {
@@ -37,8 +37,8 @@ DeviceWayPick pick_by_place(std::span<const PeerAddress> ranks) {
   if (!all_have(&PeerAddress::host)) return {DeviceWay::host, "ranks are on several hosts"};
   const std::size_t gpus = count_gpus(ranks);
   const bool is_across = !all_have(&PeerAddress::process);
-  // Of two processes on one GPU a kernel that waits would keep the other's from running; and of one
-  // process the ranks of a GPU would have to come together for a launch.
+  // If two processes share a GPU, one's kernel that waits would keep the other's from running. If
+  // ranks of one process share it, they would have to meet for a launch.
   if (is_across && gpus == ranks.size() && gpus <= kMostGpus)
     return {DeviceWay::team,
             fmt::format("{} ranks of several processes of one host have a GPU each", ranks.size()),
@@ -117,7 +117,7 @@ DeviceWayPick pick_device_way(std::span<const PeerAddress> ranks, DeviceWay aske
   if (asked == DeviceWay::automatic) return pick;
   pick.next = DeviceWay::host;
   if (asked == pick.way) return pick;
-  // Steps are right wherever a team is.
+  // Steps work wherever a team does.
   const bool is_allowed =
       asked == DeviceWay::host || (asked == DeviceWay::steps && pick.way == DeviceWay::team);
   pick.why = is_allowed ? std::string("it was asked for")
@@ -129,7 +129,7 @@ DeviceWayPick pick_device_way(std::span<const PeerAddress> ranks, DeviceWay aske
 
 std::vector<DeviceLimits> device_limits(DeviceWay way) {
   constexpr std::size_t kKiB = 1024;
-  // A block of threads for each lane; what several blocks work on at once should stay in a cache.
+  // Each lane has a block of threads; the data of several blocks should stay in a cache.
   if (way == DeviceWay::team)
     return {{512 * kKiB, 16}, {256 * kKiB, 16}, {128 * kKiB, 8}, {64 * kKiB, 8},
             {32 * kKiB, 4},   {16 * kKiB, 4},   {16 * kKiB, 2},  {16 * kKiB, 1}};
@@ -147,14 +147,14 @@ CostTable device_costs(DeviceWay way, std::uint32_t ranks, std::size_t gpus,
   CostTable costs;
   costs.slot_bytes = limits.slice_bytes;
   if (way == DeviceWay::team) {
-    // A flag from one block to another through the GPU's cache, and what one block moves.
+    // One block's flag reaches another through the GPU's cache; the bandwidth is one block's.
     costs.links = {.latency_ns = 1500, .bandwidth_bytes_per_s = 40e9, .step_ns = 500};
-    // Or from one GPU to another.
+    // The same from one GPU to another.
     if (gpus > 1) costs.links = {.latency_ns = 2500, .bandwidth_bytes_per_s = 20e9, .step_ns = 500};
     costs.reduce_bytes_per_s = 40e9;
     costs.rails = limits.lanes;
   } else {
-    // A turn of the GPU for another process, and all of the GPU meanwhile.
+    // Another process takes its turn on the GPU, and has all of it meanwhile.
     costs.links = {.latency_ns = 15'000, .bandwidth_bytes_per_s = 800e9, .step_ns = 5000};
     costs.reduce_bytes_per_s = 800e9;
     costs.cores_per_rank = 1.0 / ranks;

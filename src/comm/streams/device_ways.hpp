@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Which way collectives of a communicator go whose ranks have GPUs, and what that costs. Pure:
-/// from what all ranks know of each other, so that all come to the same.
+/// The way that collectives go in a communicator whose ranks have GPUs, and its costs. Pure: it
+/// only uses what all ranks know of each other, so that all decide alike.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace ccoll {
 
-/// By what to_string calls it; nothing for any other name.
+/// The way with that name in to_string; nothing for any other name.
 std::optional<DeviceWay> parse_device_way(std::string_view name);
 std::optional<DeviceCopies> parse_device_copies(std::string_view name);
 
@@ -28,36 +28,35 @@ struct DeviceShare {
   DeviceCopies copies = DeviceCopies::by_size;
   friend bool operator==(const DeviceShare&, const DeviceShare&) = default;
 };
-/// The least that one of those ranks gives.
+/// The smallest share that one of those ranks gives.
 DeviceShare least_share(std::span<const PeerAddress> ranks);
 
 struct DeviceWayPick {
   DeviceWay way = DeviceWay::host;
   std::string why;  ///< "all 4 ranks are threads of one process on one GPU"
-  /// What serves where that one cannot be made.
+  /// Serves if that way cannot be made.
   DeviceWay next = DeviceWay::host;
-  std::size_t gpus = 1;  ///< that the ranks have
-  /// Of a team: it is of several processes, and each rank has a GPU of its own.
+  std::size_t gpus = 1;  ///< of the ranks
+  /// For a team: it spans several processes, and each rank has a GPU of its own.
   bool is_across = false;
   DeviceShare share = {};
 };
 
-/// For a communicator of those ranks; `asked`: what its options ask for.
+/// Picks for a communicator of those ranks; `asked`: the way in its options.
 DeviceWayPick pick_device_way(std::span<const PeerAddress> ranks, DeviceWay asked);
 
-/// What a program is made with: the most that its slices and lanes may be.
+/// Limits for a program: its longest slices and most lanes.
 struct DeviceLimits {
   std::size_t slice_bytes = 0;
   std::uint16_t lanes = 1;
 };
-/// From those with which programs are fastest down to those that need the least memory.
+/// From the limits of the fastest programs down to those that need the least memory.
 std::vector<DeviceLimits> device_limits(DeviceWay way);
 
-/// `forced` with no more lanes than that.
+/// `forced` with no more lanes than the limits allow.
 Forced limited(Forced forced, const DeviceLimits& limits);
 
-/// Estimates: nobody has measured them.
-/// `gpus`: how many the ranks have.
+/// Estimates, which nobody has measured. `gpus`: how many the ranks have.
 CostTable device_costs(DeviceWay way, std::uint32_t ranks, std::size_t gpus,
                        const DeviceLimits& limits);
 

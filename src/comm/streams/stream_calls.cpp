@@ -11,14 +11,14 @@
 namespace ccoll {
 namespace {
 
-/// A stream whose calls have failed goes on at once; what it takes longer is the caller's own work
-/// that stands before them, or a device that is stuck.
+/// A stream whose calls have failed goes on at once. If it takes longer than this, the caller's own
+/// work stands before them, or a device is stuck.
 constexpr std::chrono::seconds kToPass{5};
 
-/// Calls that stand for so long have CUDA asked whether they stand for good; and so often.
+/// After this long, and this often, CUDA is asked whether calls stand for good.
 constexpr std::chrono::milliseconds kBetweenLooks{1000};
 
-/// What a device makes, and nobody tells of, is looked at so often while there is any.
+/// How often a device's calls are looked at if nothing reports them.
 constexpr std::chrono::microseconds kBetweenPolls{250};
 
 }  // namespace
@@ -65,7 +65,7 @@ const Operations& StreamCall::left_behind() const {
 std::optional<LeftOnDevice> StreamCall::left_on_device() const {
   const bool is_left = stage_ == Stage::under_way || (number_ && is_looked_at());
   if (!is_left || !may_be_on_device()) return std::nullopt;
-  // Nobody looks where the stream of a captured one is: it tells when it has come.
+  // A captured call's stream is not looked at: it reports when it has reached the call.
   const bool has_come = !stream_op_->is_looked_at() || stream_op_->reached();
   LeftOnDevice left{operations_.empty() ? nullptr : operations_.front().get(), number_.value_or(0),
                     has_come ? "its stream has come to it" : "its stream has not come to it"};
@@ -78,9 +78,9 @@ void StreamCall::begin_as_owner(Communicator::Implementation& communicator) {
   auto begun = caught([&] { return begin_(communicator); });
   stands_before_.reset();
   if (begun) return began_as_owner(std::move(*begun));
-  // What kept it from beginning may have broken the communicator, and ended it with all others.
+  // The failure to begin may have broken the communicator, which ended this call with all others.
   if (stage_ == Stage::leaving && !shown_.empty()) return;
-  // Of a graph nobody is told: the next call is.
+  // Nobody waits for a graph's call: the next call reports it.
   for (const auto& each : shown_) each->failure = begun.error();
   leave_as_owner();
 }
@@ -113,7 +113,7 @@ void StreamCall::leave_as_owner() {
   const auto failed = [](const auto& each) { return each->failure.has_value(); };
   if (std::ranges::any_of(shown_, failed)) give_up_at_ = Clock::now() + kToPass;
   end_part();
-  // The last: the stream may pass, and the call be over, at once.
+  // Do this last: the stream may pass, and the call be over, at once.
   stream_op_->release();
 }
 
@@ -146,7 +146,7 @@ bool StreamCall::is_done() const {
 }
 
 bool StreamCall::is_over_as_owner() const {
-  // Of a captured one nothing is shown: it comes again by itself.
+  // A captured call shows nothing: its graph repeats it.
   return stage_ == Stage::leaving && is_done();
 }
 

@@ -37,7 +37,7 @@ void StreamMessages::Buffers::add(MessageOperation& operation) {
 void StreamMessages::copy_whole(MessageOperation& operation) {
   whole_.add(operation);
   copied_.reads.push_back(buffer_of(operation));
-  // Of what a message may be shorter than, the rest stays as it is: it goes to the host and back.
+  // A shorter message leaves the rest of its buffer as it is: that goes to the host and back.
   if (!sends(operation)) copied_.writes.push_back(buffer_of(operation));
 }
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Messages that are to come into a stream together, and who copies between their buffers, where
-/// those are memory of a device, and the host: the stream itself, before it tells that it has come
-/// to them and once they are over; or, of more than fits well into memory of the host and takes its
-/// time, piece by piece while messages travel, as the host orders it (device::DeviceToHost,
-/// device::HostToDevice). What network cards read and write on the device is copied by nobody.
+/// Messages that come into a stream together, and who copies between their device buffers and the
+/// host. The stream does it before it reports that it has reached them, and once they are over.
+/// Messages too large and slow for that are copied piece by piece while they travel, as the host
+/// orders it (device::DeviceToHost, device::HostToDevice). Network cards need no copies.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,24 +19,24 @@
 
 namespace ccoll {
 
-/// Its data.
+/// The operation's buffer.
 device::MemoryRange buffer_of(const MessageOperation& operation);
 
 class StreamMessages {
  public:
-  /// At first all is copied as a whole. `make_direct`: whether cards do it instead.
+  /// At first all are copied as a whole. `make_direct`: whether cards access the buffer instead.
   StreamMessages(std::span<const std::shared_ptr<MessageOperation>> operations,
                  const std::function<bool(MessageOperation&)>& make_direct);
 
-  /// Of what is copied as a whole, altogether.
+  /// Bytes that are copied as a whole, altogether.
   std::uint64_t whole_bytes() const;
-  /// The same with those of more than so many bytes copied piece by piece. (Shorter ones may be
-  /// many, and sends up to the eager limit need not wait for their receives.)
+  /// The same, but messages of more than so many bytes are copied piece by piece. (Shorter ones may
+  /// be many, and sends up to the eager limit need not wait for their receives.)
   StreamMessages in_pieces(std::size_t most_whole) const;
 
-  /// Of all of them; holds while this lives.
+  /// For all of them; valid while this lives.
   device::StreamOpRequest request(std::optional<cudaStream_t> stream) const;
-  /// The operations have their buffers on the host, or what copies between.
+  /// Gives the operations their buffers on the host, or the copiers between.
   void give(const std::shared_ptr<device::StreamOp>& stream_op) const;
 
  private:
@@ -49,7 +48,7 @@ class StreamMessages {
   void copy_whole(MessageOperation& operation);
 
   Buffers whole_;
-  device::Copied copied_;  ///< of those
+  device::Copied copied_;  ///< of whole_
   Buffers lifted_, landed_;
 };
 

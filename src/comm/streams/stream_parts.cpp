@@ -7,12 +7,11 @@
 namespace ccoll {
 namespace {
 
-/// So many parts are enough: the first to be copied before anything else, and the last behind it,
-/// are no longer than they have to be.
+/// More parts are not needed: the first is copied before anything else and the last behind it, and
+/// both are short enough.
 constexpr std::uint64_t kEnoughParts = 8;
-/// Of the memory that there is a part has no less than the one, where what goes on with each part
-/// would take longer than its copies, and no more than the other, so that the next call has room,
-/// too.
+/// Least and largest part, as fractions of the memory: below the one, the overhead of a part
+/// exceeds its copies; above the other, the next call has no room.
 constexpr std::uint64_t kSmallest = 16, kLargest = 4;
 
 }  // namespace

@@ -2,10 +2,10 @@
 #pragma once
 
 /// A collective in a stream as the host makes it: which of its memory is the device's, and where
-/// that is on the host meanwhile. A large one is made in parts, so that memory for some of it does,
-/// and that the stream copies for some parts while the host makes another. A part is some windows
-/// of the plan, one after another: of that nothing is seen on the wire, nor in the results. Other
-/// ranks may make it in other parts, or in one.
+/// that is on the host meanwhile. A large one is made in parts, so that it needs memory for only
+/// some of it, and the stream copies some parts while the host makes another. A part is some
+/// consecutive windows of the plan, which shows neither on the wire nor in the results. Other ranks
+/// may make the call in other parts, or in one.
 
 #include <cstddef>
 #include <cstdint>
@@ -28,13 +28,13 @@ class StreamBuffer {
   StreamBuffer(const BufferView& view, std::uint64_t elems, std::size_t width);
 
   bool has_device_memory() const;
-  /// All of it.
+  /// All elements.
   std::vector<Stretch> whole() const;
   /// The device's memory in some of it.
   std::vector<device::MemoryRange> device_ranges(std::span<const Stretch> stretches) const;
-  /// What that takes of the host's memory, at most.
+  /// The most host memory that those stretches take.
   std::uint64_t staged_bytes(std::span<const Stretch> stretches) const;
-  /// Some of it, as part of a call: the host's memory is in the device's place.
+  /// Those stretches as part of a call, with host memory in the device's place.
   BufferView on_host(std::span<const Stretch> stretches, const device::StreamOp& stream_op,
                      std::size_t part) const;
 
@@ -64,13 +64,13 @@ struct StreamParts {
   std::vector<Part> parts;
 };
 
-/// Of a call with its parts: how far the host is.
+/// How far the host is in a call with parts.
 class PartedRun {
  public:
-  /// Begins with the first.
+  /// Begins with the first part.
   PartedRun(std::shared_ptr<const StreamParts> parts, PlanRun& run);
-  /// Of a run that rests: its part is over, and the next begins if that has come. Whether either is
-  /// news.
+  /// For a run that rests: ends its part, and begins the next if that has come. Returns whether
+  /// either is news.
   bool go_on(PlanRun& run);
 
  private:
@@ -78,18 +78,18 @@ class PartedRun {
 
   std::shared_ptr<const StreamParts> parts_;
   std::size_t part_ = 0;
-  bool is_over_ = false;  ///< the part
+  bool is_over_ = false;  ///< the present part
 };
 
-/// A call that is to come into a stream: in one part at first.
+/// A call that is to come into a stream; in one part at first.
 class DividedCall {
  public:
   DividedCall(const Call& call, Rank rank, Rank size);
 
-  /// Whether parts pay off where there are so many bytes of memory for it on the host.
+  /// Whether parts pay off with that many bytes of host memory for it.
   bool is_large(std::uint64_t room) const;
-  /// Makes it in parts of its plan's windows, few enough that two have a place in such memory, if
-  /// there are any so small.
+  /// Makes it in parts of its plan's windows, small enough that two fit into such memory, if
+  /// windows are small enough.
   void divide(const Windows& windows, std::uint64_t room);
 
   bool has_device_memory() const {
@@ -104,7 +104,7 @@ class DividedCall {
     std::vector<Stretch> output;
     std::uint64_t end = UINT64_MAX;
   };
-  /// Most that such a part takes on the host.
+  /// The most host memory that such a part takes.
   std::uint64_t bytes_of(const Part& part) const;
 
   StreamBuffer input_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a communicator's calls come into CUDA's streams: whether they belong there, where on the host
-// their buffers are then, and their places among the communicator's others.
+// How a communicator's calls get into CUDA streams: whether they belong there, where their buffers
+// are on the host then, and their places among the communicator's other calls.
 #include <algorithm>
 
 #include "comm/api/call_group.hpp"
@@ -11,10 +11,10 @@
 namespace ccoll {
 namespace {
 
-/// Messages with more are copied piece by piece: what is copied before they begin, and once they
-/// are over, takes about as long as it takes to have a piece copied.
+/// Larger messages are copied piece by piece. At this size, the copies before and after a message
+/// take about as long as having a piece copied.
 constexpr std::size_t kMostWhole = 256 << 10;
-/// Of these the ones with more.
+/// Beyond that, messages larger than this are copied piece by piece.
 constexpr std::size_t kMostWholeOfMany = 16 << 10;
 
 Status check_stream_of(cudaStream_t stream, int device) {
@@ -44,7 +44,7 @@ Status check_end_of(const device::MemoryRange& range, std::optional<int> begin) 
               range.bytes, begin.value_or(0));
 }
 
-/// What kernels read or write beside a GPU's memory ends all that the process has there.
+/// A kernel that reads or writes outside a GPU's memory ends all that the process has there.
 Status check_buffers(const Call& call, Rank rank, Rank size, int device) {
   const auto width = size_of(call.type);
   const device::MemoryRange buffers[] = {
@@ -105,7 +105,7 @@ bool Communicator::Implementation::come_by_streams(std::span<const MessageReques
 
 Result<device::Staging*> Communicator::Implementation::staging_for(
     const device::StreamOpRequest& request) {
-  // Where the rank has declared none, it is that of the memory.
+  // If the rank has declared no device, the memory's device counts.
   std::optional<int> device;
   if (options_.device.ordinal != kHost) device = options_.device.ordinal;
   const auto check = [&](std::span<const device::MemoryRange> ranges) -> Status {
@@ -121,7 +121,7 @@ Result<device::Staging*> Communicator::Implementation::staging_for(
   }
   CCOLL_TRY(check(request.lifted));
   CCOLL_TRY(check(request.landed));
-  // Messages of the host's that stand behind some of a device's.
+  // Host messages may stand behind some with device memory.
   if (!device && !request.stream) device = stream_calls_.device();
   if (!device)
     return fail(ErrorKind::invalid_argument,
@@ -142,7 +142,7 @@ Result<std::shared_ptr<device::StreamOp>> Communicator::Implementation::stream_o
   const auto staging = staging_for(request);
   if (!staging) return tl::unexpected(staging.error());
   if (request.stream) CCOLL_TRY(check_stream_of(*request.stream, (*staging)->device()));
-  // Without a stream, what the default one has now is waited for.
+  // Without a stream, the call waits for the default stream's present work.
   const auto captured = device::is_captured(request.stream.value_or(nullptr), (*staging)->device());
   if (!captured) return tl::unexpected(captured.error());
   request.is_captured = request.stream && *captured;
@@ -155,7 +155,7 @@ Result<Communicator::Implementation::Submitted> Communicator::Implementation::su
   CCOLL_TRY(called_from_outside());
   auto stream_op = caught([&] { return this->stream_op(request); });
   if (!stream_op) {
-    // What only this rank lacks, the others would wait for.
+    // If only this rank lacks something, the others would wait for it.
     if (stream_op.error().kind == ErrorKind::invalid_argument)
       return tl::unexpected(stream_op.error());
     Owner owner(*this);
@@ -222,8 +222,8 @@ Result<Work> Communicator::Implementation::begin_in_stream(Call call,
   if (is_for_streams(call)) CCOLL_TRY(check_rows_on_host(call));
   if (!has_device_way() || !suits_devices(call)) return begin_by_host(std::move(call), stream);
   CCOLL_TRY(check_buffers(call, rank(), size(), options_.device.ordinal));
-  // What is put off waits for its turn then; and the lock this thread may have, for what stands
-  // before it.
+  // A call that is put off locks when its turn comes: this thread may hold the lock for an earlier
+  // one.
   std::unique_lock lock(*stream_calls_.device_submission(), std::defer_lock);
   if (!call_group::has_put_off() && !lock.try_lock_until(limit_of(call)))
     return fail(ErrorKind::timed_out,
@@ -274,7 +274,7 @@ Result<DividedCall> Communicator::Implementation::in_parts(const Call& call) {
     for (const auto* const ranges : {&whole.reads, &whole.writes})
       for (const auto& range : *ranges)
         CCOLL_TRY(check_end_of(range, device::device_of(range.data)));
-  // All of these products, elements that are widened and copies have memory of the host anyway.
+  // Products, widened elements and input copies take host memory for the whole call anyway.
   const bool may_be =
       call.op.form() != Reduction::Form::premultiplied_sum && !needs_input_copy(call);
   if (!may_be || !divided.is_large(options_.device.staging_bytes)) return divided;
@@ -282,7 +282,7 @@ Result<DividedCall> Communicator::Implementation::in_parts(const Call& call) {
   if (!usable_as_owner()) return divided;
   const auto plan =
       guarded_as_owner([&] { return std::optional(plan_for(call, signature_of(call))); });
-  // Where there is none the call fails, as soon as it begins.
+  // Without a plan the call fails as soon as it begins.
   if (plan && *plan && !is_widened(call, (**plan)->algorithm(), size()))
     divided.divide((**plan)->windows(call.block_counts, call.output_counts),
                    options_.device.staging_bytes);
@@ -311,7 +311,7 @@ Result<Work> Communicator::Implementation::begin_in_stream(
     std::vector<std::shared_ptr<MessageOperation>> operations, std::chrono::milliseconds timeout,
     std::optional<cudaStream_t> stream) {
   if (is_forked()) return tl::unexpected(news().value());
-  // A message may end only after one that is called later.
+  // Held throughout: a message may end only after one that is called later.
   const std::lock_guard lock(stream_calls_.submission());
   bool needs_flush = false;
   for (const auto& operation : operations) {
@@ -323,7 +323,7 @@ Result<Work> Communicator::Implementation::begin_in_stream(
     return options_.device.direct_messages && make_direct(operation, needs_flush);
   });
   const auto bytes = messages.whole_bytes();
-  // Where there is none, the passage fails.
+  // If there is none, submit() reports it.
   const auto staging = caught([&] { return staging_for(messages.request(stream)); });
   if (staging && (bytes > kMostWhole || !(*staging)->has_block(bytes))) {
     auto in_pieces = messages.in_pieces(std::max(options_.eager_limit, kMostWholeOfMany));
@@ -339,7 +339,7 @@ Result<Work> Communicator::Implementation::begin_in_stream(
                            bool /*is_captured*/) -> std::optional<Call> {
     messages.give(stream_op);
     in_stream.begin_when_reached([operations, timeout](Implementation& communicator) {
-      // New ones each time: a graph comes again.
+      // Make new ones each time: a graph comes again.
       std::vector<std::shared_ptr<MessageOperation>> copies;
       for (const auto& operation : operations) copies.push_back(MessageOperation::like(*operation));
       return communicator.begin_as_owner(copies, timeout).map([&] {

@@ -8,12 +8,12 @@
 namespace ccoll {
 namespace {
 
-// From the lowest bit: one for each of 7 transports that may not be used, a flag, 8 of the
-// algorithm's number + 1, 12 of the lanes, where 0 is "not asked for"; and more flags.
+// From the lowest bit: 7 bits for transports that may not be used, a flag, 8 bits for the
+// algorithm's number + 1, 12 for the lanes (0: not asked for), and more flags.
 constexpr std::uint32_t kTransportMask = 0x7f, kGpuDirect = 1U << 7;
 constexpr std::uint32_t kLanesAt = 16, kLanesMask = 0xfff;
 constexpr std::uint32_t kDeterministic = 1U << 28, kChecksum = 1U << 29;
-/// The DeviceWay's number.
+/// Place of the DeviceWay's number.
 constexpr std::uint32_t kDeviceWayAt = 30, kDeviceWayMask = 3;
 static_assert(kMaxLanes <= kLanesMask);
 

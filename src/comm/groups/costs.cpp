@@ -15,7 +15,7 @@ namespace ccoll {
 std::string_view slowest_transport(std::span<const PeerAddress> ranks, std::string_view allowed) {
   const auto choice = TransportChoice::of(allowed);
   std::string_view last;
-  // What reaches is an equality (of process, of host) wherever it is not everyone.
+  // Unless a kind reaches everyone, reaching is an equality (of process, of host).
   for (const auto& kind : transports()) {
     if (!choice.allows(kind)) continue;
     const auto reached = [&](const PeerAddress& rank) { return kind.reaches(ranks.front(), rank); };
@@ -40,16 +40,16 @@ std::vector<std::uint32_t> hosts_of(std::span<const PeerAddress> ranks) {
 }
 
 double cores_per_rank(std::span<const PeerAddress> ranks) {
-  const DefaultFloatState state;  // ranks whose threads round differently find the same
+  const DefaultFloatState state;  // the same on ranks whose threads round differently
   struct Machine {
     double cores = 0;
     double ranks = 0;
-    // Containers may be limited, each by itself; and ranks bound to cores, some to the same.
+    // Each container may have its own limit, and ranks may be bound to the same cores.
     std::map<std::pair<std::uint64_t, std::uint16_t>, double> cores_of;  // host, its first core
   };
   std::map<std::pair<std::uint32_t, std::uint64_t>, Machine> machines;
   for (const auto& peer : ranks) {
-    // Where nothing is known of machines each host is one.
+    // If nothing is known of machines, each host is one.
     auto& machine = machines[{peer.machine, peer.machine == 0 ? peer.host : 0}];
     machine.cores = std::max<double>(machine.cores, peer.machine_cores);
     machine.ranks += 1;
@@ -71,27 +71,27 @@ CostTable estimates(std::string_view transport, double cores_per_rank, bool one_
   CostTable costs;
   costs.cores_per_rank = cores_per_rank;
   if (!is_memory(transport)) {
-    // No wire: the kernel copies what is sent, which a cache may hold, then what is received. So
-    // much that linear and tree broadcasts compare as they were measured.
+    // Without a wire, the kernel copies what is sent, which a cache may hold, then what is
+    // received. With this share, linear and tree broadcasts compare as they were measured.
     if (one_host) costs.links.sender_share = 0.3;
     return costs;
   }
   costs.is_memory = costs.is_memory_inside = true;
-  // Where ranks take turns on a core, the next one's turn takes a call of the scheduler, and finds
-  // other ranks' lines and instructions in the caches; and what is combined was often written
-  // there.
+  // Oversubscribed ranks take turns on a core: the next turn costs a call of the scheduler, and
+  // finds other ranks' lines and instructions in the caches. The data to be combined were often
+  // written there.
   const bool oversubscribed = cores_per_rank < 1;
   costs.links.latency_ns = oversubscribed ? 2000 : 250;
   costs.links.step_ns = oversubscribed ? 200 : 120;
   costs.links.bandwidth_bytes_per_s = oversubscribed ? 9e9 : 18e9;
   costs.reduce_bytes_per_s = oversubscribed ? 24e9 : 40e9;
-  // What is fetched from its sender's memory is best fetched in few calls of the kernel, what goes
-  // through slots has to stay in a cache. Where ranks take turns, more than two have slots.
+  // Data read from the sender's memory should take few calls of the kernel; data in slots must stay
+  // in a cache. If ranks take turns, more than two have slots.
   costs.slot_bytes = oversubscribed ? 64 << 10 : 128 << 10;
   return costs;
 }
 
-/// Ports that the lanes between any two of them are spread over, where their networks are the same.
+/// Ports over which the lanes between any two ranks are spread, if their networks are the same.
 std::uint16_t rails_among(std::span<const PeerAddress> ranks) {
   const auto least = std::ranges::min_element(ranks, {}, &PeerAddress::rails)->rails;
   return std::max<std::uint16_t>(1, std::min(least, kMostRails));
@@ -116,7 +116,7 @@ CostTable costs_among(std::span<const PeerAddress> ranks, std::string_view allow
   const auto transport = slowest_transport(ranks, allowed);
   CostTable costs = costs_over(transport, cores_per_rank, one_host, tuning);
   if (transport == "verbs") costs.rails = rails_among(ranks);
-  // In one order on every rank.
+  // Every rank goes through the hosts in the same order.
   std::map<std::uint64_t, std::vector<PeerAddress>> by_host;
   for (const auto& rank : ranks) by_host[rank.host].push_back(rank);
   std::optional<CostTable> dearest;  // of any host

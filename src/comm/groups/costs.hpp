@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a communicator's links cost, for the cost model.
+/// Costs of a communicator's links, for the cost model.
 
 #include <cstdint>
 #include <span>
@@ -14,22 +14,21 @@
 
 namespace ccoll {
 
-/// The slowest kind of link between any two of those ranks, which all of them find alike: a row of
-/// transports() that is `allowed` (TransportChoice).
+/// The slowest kind of link between any two of those ranks: a row of transports() that is `allowed`
+/// (TransportChoice). All ranks find the same.
 std::string_view slowest_transport(std::span<const PeerAddress> ranks, std::string_view allowed);
 
 /// Whether both ends of its links see the same memory.
 bool is_memory(std::string_view transport);
 
 /// The host that each of those ranks is on: numbers from 0 in the order of the hosts' first ranks.
-/// Empty where all are on one, or each on its own.
+/// Empty if all are on one, or each on its own.
 std::vector<std::uint32_t> hosts_of(std::span<const PeerAddress> ranks);
 
-/// Cores that each rank has to itself on the machine where they have least; below 1 they take
-/// turns.
+/// Cores per rank on the machine with the fewest per rank; below 1, ranks take turns.
 double cores_per_rank(std::span<const PeerAddress> ranks);
 
-/// Of links of that transport, where each rank has so many cores; measured where `tuning` has them.
+/// Costs over that transport, with so many cores per rank; measured if `tuning` has them.
 CostTable costs_over(std::string_view transport, double cores_per_rank, bool one_host,
                      const Tuning& tuning = {});
 

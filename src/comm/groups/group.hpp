@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Which ranks of the job a communicator has. Links, control and news know ranks of the job;
-/// schedules, callers and errors those of the communicator: this is where the two meet.
+/// The ranks of the job that a communicator has. Links, control and news know ranks of the job;
+/// schedules, callers and errors know ranks of the communicator. The two meet here.
 
 #include <cstdint>
 #include <optional>
@@ -26,7 +26,7 @@ class Group {
   Rank size() const { return static_cast<Rank>(job_ranks_.size()); }
   const std::vector<std::uint32_t>& job_ranks() const { return job_ranks_; }
   std::uint32_t job_rank(Rank rank) const { return job_ranks_[rank]; }
-  /// Nothing when the group has it not.
+  /// Nothing if the group does not have it.
   std::optional<Rank> rank_of(std::uint32_t job_rank) const;
   /// Whether every rank has the number here that it has in the job.
   bool numbered_as_job() const { return sorted_.empty(); }
@@ -35,7 +35,7 @@ class Group {
 
  private:
   std::vector<std::uint32_t> job_ranks_;
-  /// (rank of the job, rank), ascending; empty where both are always equal.
+  /// (rank of the job, rank), ascending; empty if both are always equal.
   std::vector<std::pair<std::uint32_t, Rank>> sorted_;
   Rank rank_ = 0;
 };

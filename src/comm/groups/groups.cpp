@@ -16,11 +16,11 @@ namespace {
 
 using Made = Result<std::shared_ptr<Communicator::Implementation>>;
 
-/// What an id is made for: apart from each other, whatever the numbers.
+/// The purpose of an id, which keeps ids apart whatever the numbers are.
 enum class Birth : std::uint64_t { duplicate = 1, split, subgroup, shrink };
 
-/// Up to so many ranks of a subgroup hear from each that waits for it; beyond, its neighbours in
-/// the list only, or n who wait would send n² messages.
+/// In a subgroup of up to this many ranks, all hear from each that waits for it. In a larger one
+/// only its neighbours in the list do, or n waiting ranks would send n² messages.
 constexpr std::size_t kAllHear = 64;
 
 }  // namespace
@@ -42,7 +42,7 @@ Made Communicator::Implementation::made_or_told(std::uint64_t id, Make make_it) 
   auto made = caught(make_it);
   if (made) return made;
   auto& failure = made.error();
-  // What a meeting ended with its communicator has told; what is missing here, nobody knows yet.
+  // A failed meeting has told the others; a shortage or a defect here is known to nobody else yet.
   if (failure.kind == ErrorKind::exhausted || failure.kind == ErrorKind::internal)
     failure = {failure.kind,
                fmt::format("rank {} of the job failed to make the communicator: {}", job_rank(),
@@ -75,7 +75,7 @@ Status Communicator::Implementation::agree(std::uint8_t shown_as, const std::str
   CCOLL_TRY(exchange(shown_as, &mine, all.data(), sizeof mine));
   const auto odd = std::ranges::find_if(all, [&](std::uint64_t hash) { return hash != all[0]; });
   if (odd == all.end()) return {};
-  // The words only now: they are long, and this is the last that these ranks do together here.
+  // Exchange the words only now: they are long, and these ranks do nothing more together here.
   using Words = std::array<char, 256>;
   Words words{};
   text.copy(words.data(), words.size() - 1);
@@ -92,7 +92,7 @@ Status Communicator::Implementation::agree(std::uint8_t shown_as, const std::str
 Made Communicator::Implementation::duplicate(const GroupOptions& options) {
   std::uint64_t number = 0;
   {
-    // No longer: making it may wait for other ranks, who may wait for calls of this one.
+    // Hold it no longer: making waits for other ranks, which may wait for calls of this one.
     Owner owner(*this);
     CCOLL_TRY(usable_as_owner());
     number = ++children_;
@@ -179,7 +179,7 @@ Made Communicator::Implementation::subgroup(std::span<const int> asked,
     announcement.waiting = {id_, times, {.count = list, .kind = kSubgroup}, text};
     making_ = Making{subgroup_id(list, times), list, *ranks, was_broken, {}};
   }
-  // Also where telling the others fails: the next one finds room.
+  // Runs even if telling the others fails, so that the next making finds room.
   struct End {
     Implementation& of;
     bool counts = true;
@@ -206,14 +206,14 @@ Made Communicator::Implementation::subgroup(std::span<const int> asked,
     CCOLL_TRY(met->meet(std::move(announcement)));
     return child;
   });
-  // It is about the group's own barrier.
+  // The failure is about the group's own barrier.
   if (!made && met) {
     const auto culprit = made.error().culprit;
     made.error() = met->for_caller(std::move(made.error()));
     made.error().culprit = culprit;  // the caller knows this communicator's numbers
   }
-  // Who was in a mismatch with another list did not count this one: for all of them it stays
-  // failed.
+  // After a mismatch with another list, some members may never have counted this attempt: its id
+  // stays failed for all of them.
   end.counts = made || made.error().kind != ErrorKind::mismatch;
   return made;
 }
@@ -228,15 +228,15 @@ void Communicator::Implementation::end_making(const Failure& failure) {
 void Communicator::Implementation::broke_while_making(const Failure& failure) {
   {
     std::lock_guard lock(mutex_);
-    // Those who know that it is broken may go on from it. Who does not know yet may wait for some
-    // who have heard of it, and do not come.
+    // Ranks that know that it is broken may go on from it. One that does not know yet may wait for
+    // ranks that know, and do not come.
     if (!making_ || making_->was_broken) return;
   }
   end_making(failure);
 }
 
 Status Communicator::Implementation::meet(Announcement announcement) {
-  // A list that this rank has heard to have failed: the barrier may be over before that is told.
+  // Take the news of failed lists first: the barrier may be over before it arrives.
   member_->control().settle();
   Owner owner(*this);
   announcement_ = std::move(announcement);
@@ -252,13 +252,13 @@ Status Communicator::Implementation::meet(Announcement announcement) {
 
 void Communicator::Implementation::compare_subgroups(Rank peer, const Waiting& waiting) {
   if (!making_ || waiting.signature.count == making_->list) return;
-  // It came late: this rank has made that one since, so the peer waits in it no more.
+  // The word came late: this rank has made that group since, so the peer is not waiting in it.
   const auto made = made_.find(waiting.signature.count);
   if (made != made_.end() && made->second > waiting.sequence) return;
-  // Or all have heard that it failed: the flood of its failure goes ahead of that of this rank's.
+  // Or all have heard that it failed: that flood goes ahead of this rank's own failure's.
   const auto theirs = subgroup_id(waiting.signature.count, waiting.sequence);
   if (member_->control().has_failed(theirs)) return;
-  // Of a list without the peer: it may be made, and then the peer's.
+  // The list lacks the peer: that group may be made first, and then the peer's.
   if (std::ranges::find(making_->ranks, peer) == making_->ranks.end()) return;
   const Failure failure{
       ErrorKind::mismatch,
@@ -293,8 +293,8 @@ Made Communicator::Implementation::shrink(const GroupOptions& options, Ranks exc
   });
   end.well = made.has_value();
   if (!made) return made;
-  // What ends the job and is nobody's loss (a start-up that another rank gave up) ends whatever is
-  // made of it: an error, lest the caller shrinks for ever. (No copy unless there is one: the
+  // A failure that ends the job without a culprit (another rank gave up a start-up) ends whatever
+  // is made of it: return it, lest the caller shrinks for ever. (Copy it only if there is one: the
   // others have theirs by now, and would wait for a rank that has no memory for it.)
   const std::lock_guard lock((*made)->mutex_);
   const auto& news = (*made)->news_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The memory that a communicator has of those that are being made from it.
+/// State of the communicators that are being made from another.
 
 #include <cstdint>
 #include <memory>
@@ -19,11 +19,11 @@ struct Making {
   std::uint64_t id = 0;    ///< of the new communicator
   std::uint64_t list = 0;  ///< a hash of `ranks`
   std::vector<Rank> ranks;
-  bool was_broken = false;                           ///< what it is made of, and the caller knows
-  std::weak_ptr<Communicator::Implementation> made;  ///< in which it then waits
+  bool was_broken = false;                           ///< the parent, and the caller knew
+  std::weak_ptr<Communicator::Implementation> made;  ///< the new one, in which it waits
 };
 
-/// The word of a rank in the making of a subgroup, which it tells the others again and again.
+/// Tells the others of a subgroup that a rank makes, again and again.
 struct Announcement {
   Waiting waiting;
   std::vector<std::uint32_t> to;
@@ -31,14 +31,14 @@ struct Announcement {
 
 using Ranks = std::vector<Rank>;
 
-/// The ranks that shrink_without() is to do without, ascending; refuses `self`, and what is no
-/// rank.
+/// The ranks that shrink_without() is to do without, ascending; refuses `self`, and numbers that
+/// are no rank.
 Result<Ranks> excluded_ranks(std::span<const int> ranks, Rank self, Rank size);
 
-/// Roll calls of all ranks, or of all without some, tell themselves apart by this.
+/// Tells roll calls apart, of all ranks or of all without the same ones.
 struct Shrinks {
-  std::uint64_t well = 0;      ///< so many ended well
-  std::uint32_t attempts = 0;  ///< since, that did not
+  std::uint64_t well = 0;      ///< how many ended well
+  std::uint32_t attempts = 0;  ///< since then, that did not
 };
 
 }  // namespace ccoll

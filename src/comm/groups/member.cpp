@@ -18,8 +18,8 @@
 
 namespace ccoll {
 
-/// Hands the listener's connections to whom they are for. The listener must stand before start-up
-/// can tell its port, so connections may come before there are transports: those wait here.
+/// Hands the listener's connections to their receivers. The listener must exist before start-up can
+/// tell its port, so connections may come before there are transports: those wait here.
 class Dispatcher {
  public:
   void set_control(std::shared_ptr<Control> control) {
@@ -100,13 +100,13 @@ static Status check_heartbeat(std::chrono::milliseconds limit) {
 Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, std::uint32_t size,
                                              const CommunicatorOptions& options,
                                              bool is_whole_job) {
-  // First, for it takes descriptors, and a rank that has none left is to say so in the store.
+  // Identify first, as it takes descriptors: a rank without any left must say so in the store.
   const auto began = std::chrono::steady_clock::now();
   const auto self = identify();
   if (!self) return tl::unexpected(self.error());
   auto joined = join_as(*self, store, rank, size, options, is_whole_job);
-  // Neither a forked child, whose parent has the rank, nor a rank that was told to end: its store
-  // may not answer.
+  // Not a forked child, whose parent has the rank, nor a rank that was told to end: its store may
+  // not answer.
   const bool is_forked = self->pid != static_cast<std::uint32_t>(::getpid());
   if (!joined && size > 1 && !is_forked && joined.error().kind != ErrorKind::aborted) {
     const Failure why{joined.error().kind,
@@ -163,7 +163,7 @@ Result<std::shared_ptr<Member>> Member::join_as(PeerAddress address, Store& stor
                                                       .is_whole_job = is_whole_job});
   member->dispatcher_->set_control(member->control_);
   if (auto joined = member->control_->join(store); !joined) {
-    // What a child would say goodbye on are its parent's sockets.
+    // A child's goodbye would go out on its parent's sockets.
     if (member->service_->is_forked()) (void)new std::shared_ptr(member);
     return tl::unexpected(std::move(joined.error()));
   }

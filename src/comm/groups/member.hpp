@@ -24,10 +24,10 @@ class Listener;
 }
 class Dispatcher;
 
-/// Of CommunicatorOptions::heartbeat.
+/// Most of CommunicatorOptions::heartbeat.
 inline constexpr std::chrono::milliseconds kMaxHeartbeat = std::chrono::hours(24);
 
-/// PeerAddress::device. Of a GPU that cannot be used none: who needs it is told why.
+/// PeerAddress::device; 0 for a GPU that cannot be used: its user is told why.
 std::uint32_t device_number(int device);
 
 class Member {
@@ -50,12 +50,12 @@ class Member {
   Control& control() const { return *control_; }
   const std::shared_ptr<net::Service>& service() const { return service_; }
   const std::shared_ptr<TransportSet>& transports() const { return transports_; }
-  /// At which its communicators sleep.
+  /// This rank's communicators sleep at these.
   Chimes& chimes() { return chimes_; }
 
   /// Cores per rank on the fullest machine, from the table: the same number on every rank.
   double cores_per_rank() const { return cores_per_rank_; }
-  /// Rank 0's, on every rank.
+  /// Rank 0's tuning, on every rank.
   const Tuning& tuning() const { return tuning_; }
   /// "rank 3 (10.0.0.2, pid 4711)".
   std::string name_of(std::uint32_t rank) const;

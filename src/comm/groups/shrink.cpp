@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the ranks of a communicator find out who of them is left: comm's side of a roll call
-// (control/roll_call.hpp). The communicator that they then make is groups.cpp's.
+// How the ranks of a communicator find out which of them are left: comm's side of a roll call
+// (control/roll_call.hpp). groups.cpp makes the communicator of those.
 #include <algorithm>
 
 #include "comm/api/implementation.hpp"
@@ -10,10 +10,10 @@
 namespace ccoll {
 namespace {
 
-/// Who has been waited for so long may have left unheard (control/liveness_probe.cpp).
+/// A rank that was awaited for this long may have left unheard (control/liveness_probe.cpp).
 constexpr std::chrono::milliseconds kLookAgain{1000};
 
-/// The service thread has then answered, unless it is held up itself.
+/// By then the service thread has answered, unless it is held up itself.
 constexpr std::chrono::milliseconds kAnswerLimit{2000};
 
 }  // namespace
@@ -37,12 +37,12 @@ Result<Ranks> excluded_ranks(std::span<const int> ranks, Rank self, Rank size) {
 }
 
 Result<RollCall> Communicator::Implementation::begin_shrinking(const Ranks& excluded) {
-  // A broken communicator may be shrunk, a copy of another process's may not.
+  // A broken communicator may be shrunk; a forked child's copy may not.
   if (forked_.load(std::memory_order_relaxed)) return tl::unexpected(news().value());
   std::lock_guard lock(mutex_);
   if (is_shrinking_)
     return fail(ErrorKind::invalid_argument, "two threads shrink one communicator at once");
-  // A shrink() takes no memory here, where it could not yet tell the others that it has none.
+  // A shrink() takes no memory here, because it could not yet tell the others that it has none.
   const auto& before = shrinks_[excluded];
   RollCall call{id_, before.well, before.attempts, {}};
   if (!excluded.empty()) {
@@ -92,7 +92,7 @@ Result<std::vector<Rank>> Communicator::Implementation::survivors_or_told(
 
 Result<std::vector<Rank>> Communicator::Implementation::survivors(
     const RollCall& asked, std::chrono::milliseconds timeout) {
-  // All before the roll call: once that has ended, the others count on this rank.
+  // Allocate before the roll call: once that has ended, the others count on this rank.
   auto call = asked;
   if (call.ranks.empty()) call.ranks = group_.job_ranks();
   std::vector<Rank> left;
@@ -110,7 +110,7 @@ Result<std::vector<Rank>> Communicator::Implementation::survivors(
     lock.unlock();
     member_->control().give_up(call, counted.error());
     lock.lock();
-    // The others may have decided meanwhile, with this rank: then it is one of them.
+    // The others may have counted this rank in meanwhile: then it is one of them.
     if (!count->changed.wait_for(lock, kAnswerLimit, [&] { return count->gone.has_value(); }))
       return tl::unexpected(counted.error());
   }

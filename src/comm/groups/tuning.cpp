@@ -25,13 +25,13 @@ namespace {
 
 constexpr std::string_view kFirstLine = "ccoll tuning 2";
 
-/// Beyond any tuning; a device, or a file of something else, may have no end.
+/// No tuning is so long; a device, or another kind of file, may have no end.
 constexpr std::size_t kMostFileBytes = std::size_t{1} << 20;
 
 struct Number {
   std::string_view name;
   double& (*of)(MeasuredCosts&);
-  double least;  ///< what no machine goes beyond, so that no file makes predictions overflow
+  double least;  ///< no machine is beyond; keeps predictions from overflowing
   double most;
 };
 constexpr std::array kNumbers = {
@@ -73,7 +73,7 @@ struct Close {
 
 std::string reason() { return std::error_code(errno, std::generic_category()).message(); }
 
-/// Nothing when there is no such file.
+/// Nothing if there is no such file.
 Result<std::optional<std::string>> read_file(const std::string& path) {
   const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "re"));
   if (!file && errno == ENOENT) return std::nullopt;

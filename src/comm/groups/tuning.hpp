@@ -2,8 +2,7 @@
 #pragma once
 
 /// Measured costs of links, which take the place of the estimates in costs.cpp. `cc-bench tune`
-/// measures them and keeps them in a file; rank 0 reads it when a job starts, and what it has read
-/// is everyone's.
+/// measures them and keeps them in a file. Rank 0 reads it when a job starts, for all ranks.
 
 #include <functional>
 #include <map>
@@ -15,7 +14,7 @@
 
 namespace ccoll {
 
-/// Kinds of links that cost alike: a transport; where ranks take turns on cores; over a network.
+/// Names links that cost alike: by transport, by whether ranks take turns on cores, by network.
 std::string link_class(std::string_view transport, bool oversubscribed, bool one_host);
 
 /// By link_class().
@@ -30,10 +29,10 @@ Result<Tuning> parse_tuning(std::string_view text);
 /// CCOLL_TUNE_FILE, or this host's file in the user's cache directory (XDG_CACHE_HOME, ~/.cache);
 /// empty where there is none of them.
 std::string tuning_path();
-/// What that file holds; nothing when it does not exist. One that cannot be read or understood is
-/// warned of and not used.
+/// The costs in that file; none if it does not exist. A file that cannot be read or understood
+/// causes a warning and is not used.
 Tuning load_tuning();
-/// Whether there is a path, and no device or directory at it: /dev/null keeps nothing.
+/// Fails if there is no path, or a device or directory at it: /dev/null keeps nothing.
 Status check_tuning_path(const std::string& path);
 /// Replaces the file at once or not at all; makes its directory.
 Status save_tuning(const Tuning& tuning, const std::string& path);

@@ -57,17 +57,17 @@ class IdStores {
     return stores;
   }
 
-  /// The one that listens at `at` ("ip:0") with `tls`, begun if there is none.
+  /// The one that listens at `at` ("ip:0") with `tls`; starts it if there is none.
   Served serve(const std::string& at, const TlsOptions& tls) {
-    // After fork() the others are the parent's: they end with it, and with them the ids made there.
+    // After fork() the others are the parent's: they end with it, and so do the ids made there.
     const Key key{::getpid(), at, tls};
     if (auto served = served_as(key)) return *served;
-    // Without the lock: whoever forks waits for that, and where the files of TLS are may hang.
+    // Do this without the lock: a fork waits for the lock, and the place of TLS files may hang.
     Entry made;
     made.token = random_bytes(kTokenBytes);
     made.server = serve_tcp_store(at, made.token, tls);
     const std::lock_guard lock(mutex_);
-    // Another thread's may have come first; this one is not needed then.
+    // Another thread's store may have come first; then this one is not needed.
     const auto& entry = servers_.try_emplace(key, std::move(made)).first->second;
     return {entry.server->address(), entry.token};
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What the bytes of a UniqueId say, and the coming of ranks to its store.
+/// The contents of a UniqueId, and how ranks meet at its store.
 
 #include <chrono>
 #include <cstdint>
@@ -29,8 +29,8 @@ class IdMeeting {
   static Result<IdMeeting> come(const IdContents& id, int rank, int size,
                                 std::chrono::milliseconds timeout, const TlsOptions& tls);
   const std::shared_ptr<Store>& store() const { return store_; }
-  /// This rank needs the store no more. The last to say so leaves one key behind, by which the id
-  /// is known to be used. Never throws: keys left behind are not worth a failure.
+  /// This rank needs the store no more. The last rank leaves one key behind, which marks the id as
+  /// used. Never throws: keys left behind are not worth a failure.
   void over(int size) const noexcept;
 
  private:

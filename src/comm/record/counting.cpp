@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a communicator has counted, put together when somebody asks. Runs of plans are counted and
-// multiplied; what is lost to whom is noted where a rank sleeps, or fails.
+// A communicator's counts, put together on request. Runs of plans are counted and multiplied;
+// losses to other ranks are noted where a rank sleeps, or fails.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -24,7 +24,7 @@ std::vector<Rank> Communicator::Implementation::awaited_as_owner(
       else if (const auto peer = static_cast<const MessageOperation&>(*operation).pattern.from)
         ranks.push_back(*peer);
     }
-    // Whichever the collective is: the first one in the queue stands in its way.
+    // Whichever collective it is: the first one in the queue stands in its way.
     if (collective && !collectives_.empty() && collectives_.front()->started)
       std::ranges::copy(collectives_.front()->plan->awaited(Plan::Which::in_the_way),
                         std::back_inserter(ranks));
@@ -50,7 +50,7 @@ void Communicator::Implementation::note_sleep_as_owner(std::vector<Rank> awaited
 void Communicator::Implementation::note_failure_as_owner(const Failure& failure) noexcept {
   if (closed_.load(std::memory_order_relaxed)) return;
   try {
-    // A call that is late, or differs, is counted for all that it waits for.
+    // A late or different call is counted for all ranks that it waits for.
     const bool is_one = failure.kind != ErrorKind::timed_out && failure.kind != ErrorKind::mismatch;
     if (const auto culprit =
             is_one && failure.culprit ? group_.rank_of(*failure.culprit) : std::nullopt)
@@ -61,7 +61,7 @@ void Communicator::Implementation::note_failure_as_owner(const Failure& failure)
     for (const auto& operation : messages_.pending())
       if (operation->pattern.from) losses_.failed(*operation->pattern.from);
   } catch (...) {
-    // No memory, which may be why it fails.
+    // Memory ran out, which may be why it fails.
   }
 }
 
@@ -74,7 +74,7 @@ Counters Communicator::Implementation::counters() {
 
   std::map<std::pair<Rank, std::string>, PeerCounters> peers;
   const auto of = [&](Rank peer, std::string_view name) -> PeerCounters& {
-    // Most links are of the transport that the pair uses, and so is what concerns all of them.
+    // Most links use the pair's transport, so counts for all links go there.
     auto transport = name.empty() ? transport_to(peer).value_or("") : std::string(name);
     auto& found = peers[{peer, transport}];
     found.rank = static_cast<int>(peer);

@@ -27,12 +27,12 @@ namespace ccoll {
 namespace {
 
 /// An eventfd that the handler writes to, for the life of the process that made it. A forked child
-/// has it and the handler, too; there a signal is not to wake the parent.
+/// inherits both; a signal there must not wake the parent.
 std::atomic<int> doorbell{-1};
 std::atomic<pid_t> doorbell_of{0};  // 0: there is none
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<pid_t>::is_always_lock_free);
 
-/// Only what is safe in a handler.
+/// Does only things that are safe in a handler.
 void on_signal(int) {
   const int error = errno;
   const std::uint64_t one = 1;
@@ -63,7 +63,7 @@ Status install() {
   return {};
 }
 
-/// Of so many communicators beside one that failed dumps are written, of those made last.
+/// Of the other communicators of a failed one's rank, this many write dumps, the newest first.
 constexpr std::size_t kMostBeside = 64;
 
 /// Waits on the service thread for the bell, if there is one, for all communicators that live.
@@ -75,7 +75,7 @@ class Watch final : public DumpSignal, public std::enable_shared_from_this<Watch
       if (own.open()) descriptor_.assign(own.release());
     }
   }
-  /// A child's copy of its parent's, whose service thread is not there.
+  /// Whether this is a forked child's copy, without the parent's service thread.
   bool is_forked() const { return ::getpid() != process_; }
 
   void add(const std::shared_ptr<Communicator::Implementation>& communicator) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flight recorder's dumps: what a communicator says of its last operations and of those under
+// The flight recorder's dumps: a communicator's report of its last operations and of those under
 // way, to its caller and to files.
 #include <unistd.h>
 
@@ -16,11 +16,11 @@
 namespace ccoll {
 namespace {
 
-/// More operations under way than that, a dump does not show.
+/// A dump does not show more operations under way than this.
 constexpr std::size_t kMostUnderWay = 64;
 
-/// Who has the owner flag looks after a request when it looks at its limits; if it never does, for
-/// a callback is under way, or it is stopped, the dump is a partial one after so long.
+/// The owner handles a request when it looks at its limits. If it never does, because it is in a
+/// callback or stopped, the dump is a partial one after this long.
 constexpr std::chrono::milliseconds kBetweenTries{10};
 constexpr int kTries = 50;
 
@@ -55,7 +55,7 @@ dump::Message message_of(std::uint64_t number, const FlightRecorder::Message& re
   return message;
 }
 
-/// Warns once: of what stands in the way of one dump the others need not be told, too.
+/// Warns once: the same obstacle is likely for the other dumps.
 void write(const std::string& path, const std::string& text) {
   static std::atomic<bool> told{false};
   if (auto written = write_file(path, text); !written && !told.exchange(true))

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a communicator's last operations were, beside what its History has of collectives: when
-/// those ended that had to wait, and messages. Always on; a message of the short way
-/// costs a counter's read and one line of memory. Used by the holder of the owner flag.
+/// A communicator's last operations, beside the collectives in its History: when those ended that
+/// had to wait, and messages. Always on; a message of the short way costs a counter's read and one
+/// line of memory. Used by the holder of the owner flag.
 
 #include <array>
 #include <chrono>
@@ -33,11 +33,11 @@ class FlightRecorder {
     State state = State::begun;
   };
 
-  /// Of a collective that was not over at once.
+  /// Records the end of a collective that was not over at once.
   void call_ended(std::uint64_t call) { call_ends_.set(call); }
   std::optional<std::uint64_t> end_of_call(std::uint64_t call) const { return call_ends_.of(call); }
 
-  /// Begins, or of the short way, is over already; gives its number.
+  /// Records a message that begins, or is over already on the short way; returns its number.
   std::uint64_t message(bool is_send, std::uint64_t bytes, std::uint32_t peer, std::uint32_t tag,
                         DataType type, State state) {
     auto& entry = entries_[messages_ % kMessages];
@@ -50,7 +50,7 @@ class FlightRecorder {
     entry.state = state;
     return messages_++;
   }
-  /// Of one that was not over at once; null where it is none of the last.
+  /// For a message that was not over at once; null if it is none of the last.
   Message* message_ended(std::uint64_t number, State state) {
     if (messages_ - number > kMessages) return nullptr;
     auto& entry = entries_[number % kMessages];
@@ -86,7 +86,7 @@ class FlightRecorder {
   };
 
  private:
-  /// When operations ended, of those that were not over at once.
+  /// When operations ended that were not over at once.
   template <std::size_t kMost>
   class Ends {
    public:

@@ -25,14 +25,14 @@ class History {
     std::uint64_t begun = 0;  ///< in processor_ticks()
   };
 
-  /// Of all calls so far.
+  /// The number of calls so far.
   std::uint64_t calls() const { return calls_.load(std::memory_order_acquire); }
-  /// Its number.
+  /// Returns its number.
   std::uint64_t record(const Signature& signature) {
     const auto number = calls_.load(std::memory_order_relaxed);
     auto& entry = entries_[number % kCalls];
     const auto words = std::bit_cast<std::array<std::uint64_t, 2>>(signature);
-    // Who reads a new word sees, because that is a release store, that the entry changes.
+    // A thread that reads a new word sees that the entry changes, because that is a release store.
     entry.version.store(0, std::memory_order_relaxed);
     entry.words[0].store(words[0], std::memory_order_release);
     entry.words[1].store(words[1], std::memory_order_release);
@@ -41,7 +41,7 @@ class History {
     calls_.store(number + 1, std::memory_order_release);
     return number;
   }
-  /// Of that call, if it is one of the last.
+  /// The record of that call, if it is one of the last.
   std::optional<Recorded> recorded(std::uint64_t number) const {
     const auto& entry = entries_[number % kCalls];
     if (entry.version.load(std::memory_order_acquire) != number + 1) return std::nullopt;

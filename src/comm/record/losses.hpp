@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a rank has lost to others: time that it slept, and operations. Kept where a rank sleeps or
+/// Losses of a rank to others: time that it slept, and operations. Kept where a rank sleeps or
 /// fails anyway. Used by the holder of the owner flag.
 
 #include <chrono>

@@ -19,7 +19,7 @@
 namespace ccoll {
 namespace {
 
-/// Writes what a plan tells of its runs.
+/// Writes a plan's reports of its runs.
 class PlanTracer final : public StepObserver {
  public:
   PlanTracer(trace::Recorder& recorder, std::uint32_t plan, std::size_t lanes)
@@ -50,7 +50,7 @@ class PlanTracer final : public StepObserver {
   }
   void moves(std::uint16_t lane, Awaited what, Rank peer) override {
     auto& at = lanes_[lane];
-    // One that need not wait begins when its rank has done what it did before: a clock read less.
+    // A step that need not wait begins when this rank last read the clock, which saves a read.
     at = {at.begun, what == Awaited::nothing ? last_ : read_clock(), peer, what};
   }
   void ran(const StepRecord& step, std::size_t bytes) override {
@@ -81,7 +81,7 @@ class PlanTracer final : public StepObserver {
   /// Never back, whatever the processor does with its counter.
   std::uint64_t read_clock() { return last_ = std::max(last_, recorder_.ticks()); }
 
-  /// Of a lane's present step.
+  /// State of a lane's present step.
   struct At {
     std::uint64_t begun = 0;
     std::uint64_t moved = 0;
@@ -96,7 +96,7 @@ class PlanTracer final : public StepObserver {
   std::vector<At> lanes_;
 };
 
-/// What the clock of traces is behind the time of day.
+/// Difference between the time of day and the clock of traces.
 std::int64_t wall_clock_offset() {
   timespec time{};
   clock_gettime(CLOCK_REALTIME, &time);
@@ -104,7 +104,7 @@ std::int64_t wall_clock_offset() {
          static_cast<std::int64_t>(trace::now());
 }
 
-/// Processes that have the same one read the same clock.
+/// Processes with the same identity read the same clock.
 std::string clock_identity() {
   std::error_code ignored;
   const auto space = std::filesystem::read_symlink("/proc/self/ns/time", ignored);
@@ -142,7 +142,7 @@ Result<std::unique_ptr<trace::Recorder>> recorder_in(const std::string& director
 }  // namespace
 
 std::unique_ptr<Tracing> Tracing::begin(const Whose& whose) {
-  // Of what stands in the way of one communicator's trace the others need not be told, too.
+  // One warning will do: what stops one trace stops the others.
   static std::atomic<bool> in_vain{false};
   const auto directory = read_variable("CCOLL_TRACE");
   if (!directory || in_vain) return nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// CCOLL_TRACE: what this rank does in one communicator, recorded for `cc-show trace`.
+/// CCOLL_TRACE: records a rank's doings in one communicator, for `cc-show trace`.
 
 #include <chrono>
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace ccoll {
 /// Called by the holder of the owner flag.
 class Tracing {
  public:
-  /// Whose trace it is.
+  /// Identity of a trace.
   struct Whose {
     std::uint64_t job = 0;
     std::uint64_t communicator = 0;
@@ -28,13 +28,13 @@ class Tracing {
     std::vector<std::uint32_t> host_of;
   };
 
-  /// Null where it is not asked for, or cannot be done, of which it warns.
+  /// Null if it is not asked for, or cannot be done, which causes a warning.
   static std::unique_ptr<Tracing> begin(const Whose& whose);
 
-  /// For a plan that the request has made; must not live longer than this.
+  /// For a plan made by that request; the result must not outlive this.
   std::unique_ptr<StepObserver> observer_for(const PlanRequest& request, bool ragged);
 
-  /// As entries have it: the same clock.
+  /// The time in the clock of entries.
   static std::uint64_t time_of(std::chrono::steady_clock::time_point time) {
     return static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count());
@@ -48,9 +48,9 @@ class Tracing {
     std::uint64_t bytes = 0;
     std::uint64_t begun = 0;  ///< in nanoseconds of trace::now()
   };
-  /// It is over.
+  /// Records a message that is over.
   void message(const Message& message);
-  /// Nothing more comes for now: what there is goes to the file.
+  /// Nothing more comes for now: writes everything to the file.
   void write();
 
  private:

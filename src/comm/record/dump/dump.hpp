@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What a rank's flight recorder held of one communicator, as a value and as JSON
-/// (docs/diagnosis.md): written by Communicator::dump(), on a failure and on a signal; read by
-/// cc-run and cc-show. Times are nanoseconds since 1970.
+/// A rank's flight recorder of one communicator, as a value and as JSON (docs/diagnosis.md):
+/// written by Communicator::dump(), on a failure and on a signal; read by cc-run and cc-show. Times
+/// are nanoseconds since 1970.
 
 #include <cstdint>
 #include <optional>
@@ -14,7 +14,7 @@
 namespace ccoll::dump {
 
 inline constexpr int kVersion = 1;
-/// How the names of files of dumps end.
+/// Ending of dump files' names.
 inline constexpr std::string_view kExtension = ".dump.json";
 inline constexpr std::size_t kMostBytes = std::size_t{16} << 20;
 
@@ -45,7 +45,7 @@ struct Call {
   std::string label;
   State state = State::unknown;
   std::int64_t begun = 0;
-  /// Absent of one that is not over, and of one that was so short that its end was not recorded.
+  /// Absent while it is not over, and if it was so short that its end was not recorded.
   std::optional<std::int64_t> ended;
   friend bool operator==(const Call&, const Call&) = default;
 };
@@ -55,7 +55,7 @@ struct Message {
   bool is_send = false;
   std::optional<std::uint32_t> peer;  ///< absent: any
   std::optional<std::uint32_t> tag;
-  std::uint64_t bytes = 0;  ///< of the message; of one that has not come: of the buffer
+  std::uint64_t bytes = 0;  ///< of the message; of the buffer, if it has not come
   std::string type;
   State state = State::unknown;
   std::int64_t begun = 0;
@@ -63,7 +63,7 @@ struct Message {
   friend bool operator==(const Message&, const Message&) = default;
 };
 
-/// Where the first lane stood that was not done; all from 0.
+/// Position of the first lane that was not done; all from 0.
 struct Stand {
   std::uint64_t lane = 0;
   std::uint64_t step = 0;
@@ -78,7 +78,7 @@ struct UnderWay {
   std::optional<std::uint64_t> call;  ///< its number; absent: a message
   std::string text;
   std::string standing;  ///< how far it had come, in words
-  std::string device;    ///< the same of a device that makes it; empty: none does, or it has
+  std::string device;    ///< the same for a device that makes it; empty: none, or it has
   std::optional<Stand> stand;
   std::int64_t begun = 0;
   std::vector<Peer> waits_for;
@@ -103,7 +103,7 @@ struct Dump {
   std::uint64_t process = 0;
   std::string reason;  ///< "failure", "beside", "signal", "asked"
   std::int64_t at = 0;
-  /// Whether another thread had the communicator: then only calls are known, without their ends.
+  /// Whether another thread had the owner flag: then only calls are known, without their ends.
   bool partial = false;
   std::optional<Failed> failure;
   std::uint64_t calls = 0;     ///< collectives begun so far

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What stands in a trace file: docs/trace_format.md for programs. A header, its text, and then
-/// entries of one size, in the order in which they were written. Numbers are the machine's own.
+/// The contents of a trace file (docs/trace_format.md is for programs): a header, its text, and
+/// then entries of one size, in the order in which they were written. Numbers are the machine's
+/// own.
 
 #include <array>
 #include <cstddef>
@@ -32,15 +33,15 @@ enum class EntryKind : std::uint8_t {
   plan = 1,     ///< followed by a text: how calls that name it are carried out
   call = 2,     ///< a collective begins
   end = 3,      ///< it is over
-  step = 4,     ///< of the call that has begun last
+  step = 4,     ///< of the latest call that has begun
   message = 5,  ///< a send or recv that is over
   write = 6,    ///< the recorder itself has written to the file
-  clock = 7,    ///< begins what is written at a time: two clocks that were read together
-  blocks = 8,   ///< of the call that has begun last: sizes of some of its blocks
+  clock = 7,    ///< begins each piece that is written: two clocks, read together
+  blocks = 8,   ///< of the latest call that has begun: sizes of some of its blocks
 };
 
-/// Of messages times are nanoseconds of the header's clock; of all else they are ticks, which the
-/// clock entries before and after them turn into such.
+/// Times of messages are nanoseconds of the header's clock. All others are ticks, which the clock
+/// entries before and after them convert.
 struct PlanEntry {
   EntryKind kind = EntryKind::plan;
   std::uint8_t unused[3] = {};
@@ -72,15 +73,15 @@ struct EndEntry {
 
 struct StepEntry {
   EntryKind kind = EntryKind::step;
-  Awaited awaited = Awaited::nothing;  ///< last, where it was several things
+  Awaited awaited = Awaited::nothing;  ///< the last one, if there were several
   std::uint16_t lane = 0;
   std::uint32_t step = 0;
   std::uint32_t window = 0;
-  std::uint32_t peer = 0;      ///< of what was awaited
-  std::uint32_t bytes = 0;     ///< of each slice that it received and sent
+  std::uint32_t peer = 0;      ///< the awaited one
+  std::uint32_t bytes = 0;     ///< of each slice that it receives and sends
   std::uint32_t sequence = 0;  ///< of the call, its lower half
   std::uint64_t begin = 0;     ///< the lane has come to it
-  std::uint64_t moved = 0;     ///< it waits no longer
+  std::uint64_t moved = 0;     ///< its wait is over
   std::uint64_t end = 0;       ///< it has received, combined, stored and sent
 };
 
@@ -115,8 +116,8 @@ struct ClockEntry {
   std::uint8_t reserved[24] = {};
 };
 
-/// Of a call with blocks of different sizes, as its rank knows them. Of five zeros in a row only
-/// the first of all are written.
+/// For a call with blocks of different sizes, as its rank knows them. Entries of five zeros are not
+/// written, except for the first entry.
 struct BlocksEntry {
   static constexpr std::size_t kCounts = 5;
   EntryKind kind = EntryKind::blocks;

@@ -30,7 +30,7 @@ Recorder::Recorder(FileDescriptor file, std::string path, std::size_t buffer_byt
       path_(std::move(path)),
       counter_(counter),
       process_(getpid()),
-      // Filled, so that its pages are there when they are needed.
+      // Filled with zeros, so that its pages are there when they are needed.
       buffer_(filled_up(std::max(buffer_bytes, 3 * kEntryBytes))),
       written_at_(ticks()) {}
 
@@ -43,7 +43,7 @@ Result<std::unique_ptr<Recorder>> Recorder::create(const std::string& path, std:
   header.text_bytes = static_cast<std::uint32_t>(about.size());
   made->add(header, about);
   made->begin_piece();
-  // At once: what cannot be written is found when it begins, and who looks finds the file whole.
+  // Write at once: a file that cannot be written shows now, and readers find a whole file.
   made->idle_ = 0;
   made->write();
   return made;
@@ -58,7 +58,7 @@ void Recorder::add_plan(PlanEntry entry, std::string_view text) {
 
 template <typename Entry>
 void Recorder::add(const Entry& entry, std::string_view text) {
-  // Nothing, not even that it was written, may come between the two.
+  // Nothing may come between the two, not even a WriteEntry.
   const auto bytes = kEntryBytes + filled_up(text.size());
   if (buffer_.size() - used_ < bytes) write();
   if (buffer_.size() - used_ < bytes) buffer_.resize(used_ + bytes);
@@ -78,7 +78,7 @@ void Recorder::begin_piece() {
 }
 
 void Recorder::set_clock() {
-  // What comes between the two reads, at best nothing, is the error.
+  // The time between the two reads, at best nothing, is the error.
   ClockEntry clock;
   std::uint64_t least = UINT64_MAX;
   for (int i = 0; i < 5; i++) {

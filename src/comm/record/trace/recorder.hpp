@@ -37,7 +37,7 @@ class Recorder {
   static Result<std::unique_ptr<Recorder>> create(const std::string& path, std::string_view about,
                                                   std::size_t buffer_bytes = kBufferBytes,
                                                   bool counter = has_good_counter());
-  /// Writes what there is.
+  /// Writes the remaining entries.
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -45,7 +45,7 @@ class Recorder {
   /// Whether the processors' time-stamp counters are one clock, as the kernel has found.
   static bool has_good_counter();
 
-  /// The time that all entries but messages have: it costs less than half of now().
+  /// The time of all entries but messages: it costs less than half of now().
   std::uint64_t ticks() const {
 #if defined(__x86_64__)
     if (counter_) [[likely]]
@@ -64,7 +64,7 @@ class Recorder {
   }
   void add_plan(PlanEntry entry, std::string_view text);
 
-  /// Writes what there is if that was last done a while before `ticks`.
+  /// Writes the entries if the last write came well before `ticks`.
   void write_at_times(std::uint64_t ticks) {
     if (ticks - written_at_ > kBetweenWrites) [[unlikely]]
       write();
@@ -72,14 +72,14 @@ class Recorder {
   void write();
 
  private:
-  /// So that a process that is killed leaves most of what it did: a second, or a fraction.
+  /// A process that is killed leaves most of its trace: all but a second, or a fraction.
   static constexpr std::uint64_t kBetweenWrites = 1'000'000'000;
 
   Recorder(FileDescriptor file, std::string path, std::size_t buffer_bytes, bool counter);
   template <typename Entry>
   void add(const Entry& entry, std::string_view text);
   void write_buffer();
-  /// Of what is written at a time: first of all a place for the clocks, which are read when it is.
+  /// Begins a piece with a place for the clocks, which are read when the piece is written.
   void begin_piece();
   void set_clock();
 
@@ -89,7 +89,7 @@ class Recorder {
   const int process_;  ///< a forked child has the same memory, but not the trace
   std::vector<std::byte> buffer_;
   std::size_t used_ = 0;
-  std::size_t idle_ = 0;      ///< of that, what is not worth being written
+  std::size_t idle_ = 0;      ///< of that, bytes not worth writing
   std::size_t clock_at_ = 0;  ///< where in the buffer the clock entry stands
   std::uint64_t written_at_;  ///< in ticks
 };

@@ -69,7 +69,7 @@ Status read(const Facts& facts, std::string_view name, std::string& value) {
   return {};
 }
 
-/// What people have chosen must not end its line.
+/// Text chosen by people must not end its line.
 std::string one_line(std::string text) {
   std::ranges::replace_if(
       text, [](unsigned char c) { return c < ' '; }, '?');

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The texts of a trace file: lines of a name, a space and a value. Whose trace it is, and how the
-/// calls of a plan are carried out. What is parsed is checked as something that anybody may have
+/// The texts of a trace file: lines of a name, a space and a value. They say whose trace it is, and
+/// how the calls of a plan are carried out. Parsing checks the text as one that anybody may have
 /// written.
 
 #include <cstddef>
@@ -18,12 +18,12 @@
 
 namespace ccoll::trace {
 
-/// Of how many ranks a trace is believed to be.
+/// Most ranks that a trace is believed to have.
 inline constexpr Rank kMostRanks = 1 << 16;
-/// Of how many elements a buffer, or a block, is believed to be.
+/// Most elements that a buffer, or a block, is believed to have.
 inline constexpr std::uint64_t kMostElements = std::uint64_t{1} << 48;
 
-/// What a text of so many bytes takes in the file.
+/// Bytes that a text takes in the file.
 constexpr std::size_t filled_up(std::size_t text_bytes) {
   return (text_bytes + kEntryBytes - 1) / kEntryBytes * kEntryBytes;
 }
@@ -38,15 +38,15 @@ struct About {
   std::vector<std::uint32_t> host_of;  ///< as Problem's
   std::string host;
   std::uint64_t process = 0;
-  std::string clock;         ///< ranks that have the same one share it
-  std::int64_t wall_ns = 0;  ///< what that clock is behind the time of day
+  std::string clock;         ///< ranks with the same one share it
+  std::int64_t wall_ns = 0;  ///< the time of day minus that clock
   friend bool operator==(const About&, const About&) = default;
 };
 
 std::string to_text(const About& about);
 Result<About> parse_about(std::string_view text);
 
-/// How calls are carried out: what algorithms make programs of.
+/// How calls are carried out: the input from which algorithms make programs.
 struct Planned {
   Problem problem;  ///< by which it was chosen; of ragged blocks without their sizes
   bool ragged = false;

@@ -64,7 +64,7 @@ struct ConstBlock {
       : ConstBlock(std::ranges::data(buffer), std::ranges::size(buffer), element_type_of<B>) {}
 };
 
-/// One of the buffers of a coalesced call: what a call on it alone would be given.
+/// One buffer of a coalesced call, with the blocks that a call on it alone would take.
 struct BufferPair {
   ConstBlock input;
   Block output;
@@ -82,8 +82,8 @@ template <typename C>
 concept CountList =
     std::ranges::input_range<const C> && std::integral<std::ranges::range_value_t<C>>;
 
-/// `counts`, none of which is below 0 and whose sum is `elems`, or Error{invalid_argument}: what
-/// blocks() checks.
+/// Returns `counts` if none is below 0 and their sum is `elems`; Error{invalid_argument} otherwise.
+/// blocks() checks by it.
 CCOLL_API std::vector<std::size_t> checked_counts(std::size_t elems,
                                                   std::vector<std::int64_t> counts);
 
@@ -128,14 +128,14 @@ std::vector<AnyBlock> listed(L&& list) {
 }  // namespace detail
 
 /// One buffer cut into blocks that lie one after another, `counts[r]` elements for rank r:
-/// `blocks(buffer, {2, 0, 3})`. Error{invalid_argument} if `buffer` has not as many elements as
-/// they have together.
+/// `blocks(buffer, {2, 0, 3})`. Error{invalid_argument} if the sum of the counts is not the number
+/// of elements of `buffer`.
 template <OutputBuffer B, CountList C = std::initializer_list<std::size_t>>
 std::vector<Block> blocks(B&& buffer, const C& counts) {
   return detail::cut<Block>(std::span(std::ranges::data(buffer), std::ranges::size(buffer)),
                             counts);
 }
-/// The same to read.
+/// The same for blocks to read.
 template <InputBuffer B, CountList C = std::initializer_list<std::size_t>>
 std::vector<ConstBlock> const_blocks(B&& buffer, const C& counts) {
   return detail::cut<ConstBlock>(std::span(std::ranges::data(buffer), std::ranges::size(buffer)),
@@ -162,7 +162,7 @@ template <OutputBufferList L>
 std::vector<Block> blocks(L&& list) {
   return detail::listed<Block>(list);
 }
-/// The same to read.
+/// The same for blocks to read.
 template <InputBufferList L>
 std::vector<ConstBlock> const_blocks(L&& list) {
   return detail::listed<ConstBlock>(list);

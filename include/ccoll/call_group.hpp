@@ -8,28 +8,28 @@
 
 namespace ccoll {
 
-/// From here to the matching group_end, blocking calls that this thread makes, on any
-/// communicators, only begin: their buffers belong to them, and their results are there, when the
-/// outermost group_end has returned. Groups nest. Other threads' calls and asynchronous calls are
-/// as ever. A call for which GPUs wait for each other's (a team's), or a blocking message, comes
-/// into its stream only when the group ends (or this thread waits for a Work, see group_end), and
-/// so does what this thread calls in streams after it, in the order of its calls: what else the
-/// caller puts into those streams meanwhile is before them. What a call makes for its caller
-/// (split, subgroup, a mesh) or tells it (probe) cannot wait for the end and is refused with
-/// Error{invalid_argument}. What came, recv, send_recv and batch cannot tell here and return
+/// From here to the matching group_end, blocking calls of this thread, on any communicators, only
+/// begin: their buffers belong to them, and their results are there when the outermost group_end
+/// has returned. Groups nest. Other threads' calls and asynchronous calls work as always. Two kinds
+/// of calls come into their streams only when the group ends, or this thread waits for a Work (see
+/// group_end): calls for which GPUs wait for each other's (a team's), and blocking messages. This
+/// thread's later calls in streams follow them, in the order of its calls, while other work that
+/// the caller puts into those streams meanwhile goes before them. Calls that make something for the
+/// caller (split, subgroup, a mesh) or tell it something (probe) cannot wait for the end: they are
+/// Error{invalid_argument}. recv, send_recv and batch cannot tell here what came and return
 /// Received{}, or nothing: only the Work of their `*_async` forms tells.
 ///
-/// A call with wrong arguments throws at once; those begun before go on.
+/// A call with wrong arguments throws at once; calls begun before it go on.
 CCOLL_API void group_begin();
 
 /// Waits until all calls of the group are over, moving all of them on, and then throws the first
-/// failure among them, in the order of the calls. Of an inner group: does nothing. Throws
-/// Error{invalid_argument} where no group was begun.
+/// failure among them, in the order of the calls. The end of an inner group does nothing. Throws
+/// Error{invalid_argument} if no group was begun.
 ///
-/// Work::wait in the open group has calls that were put off come into their streams first, until
-/// its own is over or its time has passed; Work::test has them go on as far as they can without
-/// waiting. Each ends by its own time limit at the latest. What fails then group_end throws, too.
-/// As long as a call is put off no other thread makes calls in streams of its communicator, which
+/// Work::wait in the open group first lets calls that were put off come into their streams, until
+/// its own is over or its time has passed. Work::test lets them go on as far as they can without
+/// waiting. Each ends by its own time limit at the latest. group_end throws their failures, too.
+/// While a call is put off, no other thread may make calls in streams of its communicator, which
 /// would come into them before it.
 CCOLL_API void group_end();
 
@@ -37,12 +37,12 @@ CCOLL_API void group_end();
 class CCOLL_API CallGroup {
  public:
   CallGroup() { group_begin(); }
-  /// Where end() was not called (an exception, say): waits; the first failure goes to the log only.
+  /// Without end() before it (after an exception, say): waits, and only logs the first failure.
   ~CallGroup();
   CallGroup(const CallGroup&) = delete;
   CallGroup& operator=(const CallGroup&) = delete;
 
-  /// group_end. Once.
+  /// Calls group_end. Only once.
   void end();
 
  private:

@@ -28,8 +28,8 @@
 #define CCOLL_EXPORT __attribute__((visibility("default")))
 #endif
 
-/* Programs pass numbers that are no enumerator, and get an error; in C++ such an enumeration has to be
-   as wide as an int for that, as it is in C. */
+/* Programs pass numbers that are no enumerator, and get an error. For that, an enumeration has to
+   be as wide as an int in C++, as it is in C. */
 #ifdef __cplusplus
 #define CCOLL_ENUM_AS_INT : int
 #else
@@ -58,8 +58,8 @@ typedef enum ccoll_result CCOLL_ENUM_AS_INT {
 
 /* "timed_out"; "unknown" for a number that is no ccoll_result. Never NULL. */
 CCOLL_EXPORT const char *ccoll_result_name(ccoll_result result);
-/* What was wrong with this thread's last call that failed; "" if none has. Valid until this
-   thread's next call that fails. Never NULL. */
+/* The error text of this thread's last call that failed; "" if none has. Valid until this thread's
+   next call that fails. Never NULL. */
 CCOLL_EXPORT const char *ccoll_error_text(void);
 /* The rank that it names, ccoll::Error::culprit(); -1 if none is known, or nothing has failed. */
 CCOLL_EXPORT int32_t ccoll_error_culprit(void);
@@ -67,7 +67,7 @@ CCOLL_EXPORT int32_t ccoll_error_culprit(void);
 CCOLL_EXPORT const char *ccoll_version(void);
 /* The CCOLL_C_API of the library. */
 CCOLL_EXPORT int32_t ccoll_c_api(void);
-/* Frees what a function here has said is freed so. */
+/* Frees memory that a function here says is freed so. */
 CCOLL_EXPORT void ccoll_free(void *memory);
 
 /* A byte string, which may contain NULs. */
@@ -129,7 +129,7 @@ typedef struct ccoll_block_pair {
 
 /* ---- Reductions ------------------------------------------------------------------------------- */
 
-/* A ccoll_op, or what ccoll_reduction_... has made. */
+/* A ccoll_op, or the result of a ccoll_reduction_... function. */
 typedef uintptr_t ccoll_reduction;
 
 typedef enum ccoll_op CCOLL_ENUM_AS_INT {
@@ -152,8 +152,8 @@ typedef int32_t (*ccoll_combine)(const void *in, void *inout, size_t count, int3
 /* The sum of contributions, each multiplied by its own rank's factor: one element of `type`. */
 CCOLL_EXPORT ccoll_result ccoll_reduction_premultiplied(const void *factor, int32_t type,
                                                         ccoll_reduction *made);
-/* The same with a factor that is read when the call begins: of a call in a stream when that has come
-   to it, at each launch of a graph. `place` is memory of the rank's GPU or of the host. */
+/* The same with a factor that is read when the call begins: for a call in a stream, when the stream
+   has reached it, at each launch of a graph. `place` is memory of the rank's GPU or of the host. */
 CCOLL_EXPORT ccoll_result ccoll_reduction_premultiplied_at(const void *place, int32_t type,
                                                            ccoll_reduction *made);
 /* The caller's own function. Ranks compare `name`. `context` must last until the last call that
@@ -404,7 +404,7 @@ CCOLL_EXPORT ccoll_result ccoll_get_counters(ccoll_comm comm, ccoll_counters *co
 
 /* ---- Operations under way --------------------------------------------------------------------- */
 
-/* What came. */
+/* A received message. */
 typedef struct ccoll_received {
   int32_t from;
   int32_t tag;
@@ -421,7 +421,7 @@ CCOLL_EXPORT ccoll_result ccoll_work_error(ccoll_work work, char *text, size_t s
 CCOLL_EXPORT ccoll_result ccoll_work_received(ccoll_work work, size_t receive,
                                               ccoll_received *received);
 /* Calls tell(CCOLL_OK, "", user) once the operation is over, or its error's code and text: see
-   ccoll::Work::on_done. ccoll_error_culprit() then tells that error's. `work` may be freed before. */
+   ccoll::Work::on_done. ccoll_error_culprit() then tells its rank. `work` may be freed before. */
 typedef void (*ccoll_told)(ccoll_result result, const char *text, void *user);
 CCOLL_EXPORT ccoll_result ccoll_work_on_done(ccoll_work work, ccoll_told tell, void *user);
 /* Neither ends the operation nor gives its buffers back. */
@@ -579,7 +579,7 @@ CCOLL_EXPORT ccoll_result ccoll_reduce_scatter_coalesced_async(ccoll_comm comm,
 
 /* Byte strings whose lengths the other ranks do not know. */
 
-/* *out is what the root gave: free its data by ccoll_free. */
+/* *out is the root's string: free its data by ccoll_free. */
 CCOLL_EXPORT ccoll_result ccoll_broadcast_bytes(ccoll_comm comm, const void *bytes, size_t size,
                                                 int32_t root, const ccoll_call_options *options,
                                                 ccoll_bytes *out);

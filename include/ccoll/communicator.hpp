@@ -65,7 +65,7 @@ inline constexpr int kNoColor = -1;
 /// of its own.
 class CCOLL_API Communicator {
  public:
-  /// As the environment says (see Environment::detect); one rank, alone, when it says nothing.
+  /// From the environment (see Environment::detect); one rank, alone, if nothing is set there.
   ///
   /// All forms of create throw
   /// - Error{invalid_argument}: what is given or set in the environment cannot be right, such as a
@@ -79,24 +79,24 @@ class CCOLL_API Communicator {
   /// - what a store of the caller's own throws: an Error with its kind, all else as Error{internal}
   static Communicator create(
       const CommunicatorOptions& options = CommunicatorOptions::from_environment());
-  /// As `environment` says.
+  /// From `environment`.
   static Communicator create(
       const Environment& environment,
       const CommunicatorOptions& options = CommunicatorOptions::from_environment());
-  /// Of `size` ranks that meet at `store`. Collective: returns when all have come.
+  /// One of `size` ranks that meet at `store`. Collective: returns when all have come.
   static Communicator create(
       std::shared_ptr<Store> store, int rank, int size,
       const CommunicatorOptions& options = CommunicatorOptions::from_environment());
-  /// Of the `size` ranks that were handed the same `id` (see UniqueId). An id makes one
+  /// One of the `size` ranks that were handed the same `id` (see UniqueId). An id makes one
   /// communicator: another attempt, also after a failure, is Error{invalid_argument}. Collective:
   /// returns when all have come.
   static Communicator create(
       const UniqueId& id, int rank, int size,
       const CommunicatorOptions& options = CommunicatorOptions::from_environment());
-  /// All `size` ranks in this process, by rank: for one thread that drives several (see
-  /// CallGroup), and for threads that take one each. `devices` are theirs, one for each, in place
-  /// of `options.device.ordinal`, which all have where it is empty. They come in a thread each;
-  /// where some fail, the first one's error is thrown when all have ended.
+  /// All `size` ranks in this process, by rank: for one thread that drives several (see CallGroup),
+  /// and for threads that take one each. `devices` has one for each rank, in place of
+  /// `options.device.ordinal`, which holds for all if it is empty. Each rank starts in a thread of
+  /// its own; if some fail, the first one's error is thrown when all have ended.
   static std::vector<Communicator> create_all(
       int size, const CommunicatorOptions& options = CommunicatorOptions::from_environment(),
       std::span<const int> devices = {});
@@ -108,92 +108,91 @@ class CCOLL_API Communicator {
 
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
-  /// Gives up what is under way, which ends with Error{aborted}, and leaves; waits at most 1 s for
-  /// peers to hear of it. So wait for every Work before, also for an eager send_async's: what was
-  /// over arrives, what was not may never. What close would throw is written to standard error (but
-  /// not the loss of a peer). Other threads may be in calls of this communicator: those end at once
-  /// with Error{aborted}, one that is in a function of the caller's once that returns, and it
-  /// returns when they have. They must begin no others.
+  /// Gives up all that is under way, which ends with Error{aborted}, and leaves; waits at most 1 s
+  /// for peers to hear of it. So wait for every Work before, even an eager send_async's: operations
+  /// that are over arrive, others may not. It writes to standard error what close would throw (but
+  /// not the loss of a peer). Other threads may be in calls of this communicator, but must begin no
+  /// others. Those calls end at once with Error{aborted}, or when a caller's function in them
+  /// returns; this returns when they have.
   ///
-  /// In the function of a reduction, while a call of this very communicator is in it on the same
-  /// thread, it cannot end: it says so on standard error, and that call goes on. What it uses stays
-  /// until the process ends; the other ranks hear no goodbye before.
+  /// It cannot end the communicator in a reduction's function, while a call of this very
+  /// communicator is in it on the same thread: it says so on standard error, and that call goes on.
+  /// Its resources stay until the process ends; the other ranks hear no goodbye before.
   ~Communicator();
-  /// The same, and throws what no call of this rank could report any more: its part may have been
-  /// over before it showed that another rank made a different call (a last broadcast to which each
-  /// of two ranks sent as the root). To find that, a rank that closes tells its ring neighbours its
-  /// last 8 calls, and they compare; it waits until they have them, 200 ms at most. Of ranks that
-  /// close at once somebody is told. If one of these calls was a gather_v, scatter_v or
-  /// all_to_all_v, whose counts two ranks alone can compare, it waits until all have closed, 1 s at
-  /// most, and all are told. Otherwise not collective: a rank that closes its last communicator
-  /// before another has made its call does not learn of it; that one does, from its call or close.
-  /// In the function of a reduction that a call of this communicator is in on the same thread, it
-  /// is Error{invalid_argument}, and the communicator is as before. Whatever else it throws, the
-  /// communicator has ended, as if moved from.
+  /// The same, and throws errors that no call of this rank could report any more: its part may have
+  /// been over before it showed that another rank made a different call (a last broadcast to which
+  /// each of two ranks sent as the root). To find that, a rank that closes tells its ring
+  /// neighbours its last 8 calls, and they compare; it waits until they have them, 200 ms at most.
+  /// If ranks close at once, at least one is told. If one of these calls was a gather_v, scatter_v
+  /// or all_to_all_v, whose counts only two ranks can compare, it waits until all have closed, 1 s
+  /// at most, and all are told. Otherwise it is not collective: if a rank closes its last
+  /// communicator before another has made its call, only the other one learns of a difference, from
+  /// its call or close. In a reduction's function that a call of this communicator is in on the
+  /// same thread, it is Error{invalid_argument}, and the communicator is as before. Whatever else
+  /// it throws, the communicator has ended, as if moved from.
   void close();
-  /// Ends what is under way in this communicator, on every rank, with an Error{aborted} that has
-  /// this rank and `reason` in it, and breaks it: as if a call had failed. From any thread,
+  /// Ends all that is under way in this communicator, on every rank, with an Error{aborted} that
+  /// contains this rank and `reason`, and breaks it, as if a call had failed. From any thread,
   /// whatever the others are doing, also before anything has failed; it waits for nobody and
   /// returns at once. Threads that are in calls of this communicator return within 1 s, on every
-  /// rank; one that is in a function of the caller's just then, once that returns. So do those of
-  /// other ranks where that function runs in the background here, or reads what they lent it as
-  /// threads of its process. A shrink() goes on; of a communicator that is broken nothing is left
-  /// to abort.
+  /// rank; a thread that is in a function of the caller's returns once that has. So do threads of
+  /// other ranks if that function runs in the background here, or reads memory that they lent it
+  /// as threads of its process. A shrink() goes on; a broken communicator has nothing to abort.
   void abort(std::string_view reason = {});
-  /// Goes without disturbing the others, and waits at most 1 s, as the destructor: they go on among
-  /// themselves, and a call that needs this rank ends there with Error{peer_lost}, which names it.
-  /// Where something of this rank is under way here, though, it ends on every rank, as by
-  /// abort(reason). The communicator is then as if moved from. As close(), not beside a thread that
-  /// begins a call.
+  /// Leaves without disturbing the others, and waits at most 1 s, like the destructor. The others
+  /// go on among themselves, and a call that needs this rank ends there with Error{peer_lost},
+  /// which names it. But if something of this rank is under way here, it ends on every rank, as by
+  /// abort(reason). The communicator is then as if moved from. As with close(), no thread may begin
+  /// a call meanwhile.
   void leave(std::string_view reason = {});
 
   int rank() const;
   int size() const;
-  /// As its options said, else made up: "world", "world/split1:0", "world/group(ranks 0-2)".
+  /// From its options, else made up: "world", "world/split1:0", "world/group(ranks 0-2)".
   const std::string& name() const;
-  /// The first cause where the communicator is broken, or the loss of one of its ranks, as a call
-  /// would be told; empty else. From any thread; waits for nothing, and moves nothing on.
+  /// The first cause if the communicator is broken, or the loss of one of its ranks, as a call
+  /// would be told; empty otherwise. From any thread; it never waits, and makes no progress.
   std::string error() const;
-  /// The kind of what error() tells; nothing where that is empty.
+  /// The kind of error(); nothing if that is empty.
   std::optional<ErrorKind> error_kind() const;
 
-  /// The rank in `other` of rank `rank` of this communicator; nothing if `other` has it not. Both
-  /// belong to one job (Error{invalid_argument} otherwise). Local; O(log size).
+  /// The rank in `other` of rank `rank` of this communicator; nothing if `other` does not have it.
+  /// Both belong to one job (Error{invalid_argument} otherwise). Local; O(log size).
   std::optional<int> rank_in(const Communicator& other, int rank) const;
-  /// What rank `rank` was in the communicator that create() made. Local.
+  /// The rank of `rank` in the communicator that create() made. Local.
   int job_rank(int rank) const;
 
   /// How data travels to rank `peer`: "inproc", "shm", "verbs", "tcp". Ranks that turn out to be
   /// unable to share memory use TCP, known once links have been opened.
   std::string transport_to(int peer) const;
   /// The algorithm that such a call uses: "ring". `operation` is a collective's name; `count` and
-  /// `type` are the call's, of a v-operation the mean block's; a barrier has none. The root is rank
-  /// 0. No Reduction is asked for: one that does not commute takes the best of those algorithms
-  /// that keep the rank order, which may be another. Local, as is explain. Throws
-  /// Error{invalid_argument} where there is no such operation, and where that call is refused.
+  /// `type` are the call's, for a v-operation the mean block's; a barrier has none. The root is
+  /// rank 0. It does not consider the Reduction: one that does not commute takes the best of the
+  /// algorithms that keep the rank order, which may be another. Local, as is explain. Throws
+  /// Error{invalid_argument} if there is no such operation, or if that call is refused.
   std::string algorithm_for(std::string_view operation, std::size_t count, DataType type,
                             const CallOptions& options = {}) const;
-  /// Why: the candidates with their predicted times and roundings, and the reason, as a table.
-  /// Where devices make such calls, a line before it says so, and by which way.
+  /// The reason, with the candidates, their predicted times and roundings, as a table. If devices
+  /// make such calls, a line before it says so, and by which way.
   std::string explain(std::string_view operation, std::size_t count, DataType type,
                       const CallOptions& options = {}) const;
-  /// How long such a call takes, as explain() predicts it of that algorithm. Where devices make it
-  /// this is an estimate that nobody has measured.
+  /// How long such a call takes, as explain() predicts for that algorithm. If devices make it, this
+  /// is an estimate that nobody has measured.
   std::chrono::duration<double, std::nano> predicted_time(std::string_view operation,
                                                           std::size_t count, DataType type,
                                                           const CallOptions& options = {}) const;
 
-  /// What this rank's flight recorder holds, as JSON (docs/diagnosis.md): its last 256 collectives
-  /// and its last 256 sends and receives here, and for each operation under way how far it has come
-  /// and which ranks it waits for. Also of a communicator that is broken. Local; from any thread.
+  /// This rank's flight recorder, as JSON (docs/diagnosis.md): its last 256 collectives and its
+  /// last 256 sends and receives here, and for each operation under way how far it has come and
+  /// which ranks it waits for. Also of a broken communicator. Local; from any thread.
   std::string dump() const;
 
-  /// What went to and came from each other rank so far, and what was lost to whom; see Counters.
-  /// Always counted, also of a communicator that is broken. Local; from any thread: it may have to
-  /// wait for a moment until one that is in a call lets it in.
+  /// Traffic with each other rank so far, and losses to it; see Counters. Always counted, also in a
+  /// broken communicator. Local; from any thread: it may have to wait for a moment until a thread
+  /// that is in a call lets it in.
   Counters counters() const;
 
-  /// A new communicator of the same ranks. Collective; sends nothing, but where devices of several
+  /// A new communicator of the same ranks. Collective. It sends nothing unless devices of several
   /// processes make its collectives: it then returns when all have called it, or, broken, once its
   /// time limit has passed.
   Communicator duplicate(const GroupOptions& options = {});
@@ -202,30 +201,30 @@ class CCOLL_API Communicator {
   /// Collective over all ranks of this communicator, also those without a colour.
   std::optional<Communicator> split(int color, int key, const GroupOptions& options = {});
   /// A new communicator of `ranks` (of this one), in that order. Collective over those ranks only:
-  /// who is not in the list must not call (Error{invalid_argument}). Returns when all of them have
-  /// come. Two ranks that wait for each other with different lists get Error{mismatch} naming both;
-  /// this communicator is then as good as before, but that none of these lists can be made of it
-  /// any more (of its duplicate they can): whoever tries gets that error.
+  /// a rank that is not in the list must not call (Error{invalid_argument}). Returns when all of
+  /// them have come. Two ranks that wait for each other with different lists get Error{mismatch}
+  /// naming both. This communicator then works as before, but none of these lists can be made of it
+  /// any more: every rank that tries gets that error. A duplicate of it can make them.
   Communicator subgroup(std::span<const int> ranks, const GroupOptions& options = {});
   Communicator subgroup(std::initializer_list<int> ranks, const GroupOptions& options = {}) {
     return subgroup(std::span(ranks.begin(), ranks.size()), options);
   }
 
-  /// A new communicator of those of its ranks that are still there, in their order: how the others
-  /// go on after some were lost. Every rank that is left must call it, of a broken communicator or
-  /// of one that is as good as new. Who was lost, has left, or has closed this communicator, is not
-  /// waited for; all others are, within the new communicator's time limit (`options.timeout`, or
-  /// this one's), however many are lost meanwhile, rank 0 too.
+  /// A new communicator of the ranks that are still there, in their order, to go on after some were
+  /// lost. Every rank that is left must call it, whether the communicator is broken or as good as
+  /// new. Ranks that were lost, have left, or have closed this communicator, are not waited for.
+  /// All others are, within the new communicator's time limit (`options.timeout`, or this one's),
+  /// however many are lost meanwhile, rank 0 too.
   ///
   /// The ranks agree on who is gone: no two of them make different communicators of each other. A
   /// rank that dies while they agree may still be counted in. Then the new communicator breaks in
   /// turn, on all its ranks, and can be shrunk itself; so call it on the newest in a loop until a
-  /// call succeeds. Where the failure was no loss (a mismatch, a time limit), all ranks are in it.
+  /// call succeeds. If the failure was no loss (a mismatch, a time limit), all ranks are in it.
   /// This communicator stays as it was; shrinking it again is another roll call of all its ranks.
-  /// Every rank passes on a few short messages of each other; no store is needed. Not between
+  /// Every rank passes on a few short messages of each other rank; no store is needed. Not between
   /// group_begin and group_end, and by one thread at a time (Error{invalid_argument}). Throws
-  /// - Error{timed_out} on all ranks, once they come also on those that did not come in time, which
-  ///   it names. It breaks nothing: call it again for the next attempt
+  /// - Error{timed_out} on all ranks, even on those that come too late, which it names. It breaks
+  ///   nothing: call it again for the next attempt
   /// - Error{peer_lost} on a rank that the others count as lost: it lives, but its control
   ///   connections had ended. It can only close
   /// - Error{exhausted}: no descriptors or memory for the new communicator, which is then broken
@@ -314,10 +313,10 @@ class CCOLL_API Communicator {
   void barrier(const CallOptions& options = {});
   Work barrier_async(const CallOptions& options = {});
 
-  // Operations over blocks of different sizes (MPI's v-operations). A rank's block is of the size
+  // Operations over blocks of different sizes (MPI's v-operations). A rank's block has the size
   // that it and its counterpart give, also 0. A list has size() blocks, by rank. Blocks may lie
   // anywhere (see blocks() for those that lie one after another) and must not overlap where they
-  // are written. All of one call are of one type.
+  // are written. All blocks of a call have one type.
 
   /// outputs[r] = rank r's input. Every rank gives all sizes, the same (Error{mismatch} otherwise).
   /// In place: input and outputs[rank] are the same memory.
@@ -333,13 +332,13 @@ class CCOLL_API Communicator {
   Work reduce_scatter_v_async(std::span<const ConstBlock> inputs, const Block& output,
                               const Reduction& op = ReduceOp::sum, const CallOptions& options = {});
 
-  /// outputs[r] = rank r's inputs[rank]: outputs[r] here is as long as inputs[rank] there. Where
-  /// the sizes of two ranks for each other differ, all get Error{mismatch}. May overlap as
+  /// outputs[r] = rank r's inputs[rank]: outputs[r] here is as long as inputs[rank] there. If the
+  /// sizes of two ranks for each other differ, all get Error{mismatch}. May overlap like
   /// all_to_all's.
   ///
-  /// Among more than 64 ranks nothing travels between two that both give 0. So that sizes which
-  /// differ are found there, too, all ranks add up one number beside the exchange: this takes a
-  /// rank 2 messages of 8 bytes in the mean, and 3 at most.
+  /// Among more than 64 ranks nothing travels between two that both give 0. To find different
+  /// sizes there, too, all ranks add up one number beside the exchange: this takes a rank 2
+  /// messages of 8 bytes in the mean, and 3 at most.
   void all_to_all_v(std::span<const ConstBlock> inputs, std::span<const Block> outputs,
                     const CallOptions& options = {});
   Work all_to_all_v_async(std::span<const ConstBlock> inputs, std::span<const Block> outputs,
@@ -400,20 +399,20 @@ class CCOLL_API Communicator {
   // rank with that tag, and a message goes to the first receive that it fits; messages of different
   // tags may be received in any order. Collectives and messages do not mix.
   //
-  // A send returns when its data may be reused: up to `eager_limit` bytes without waiting for the
-  // receive, as long as the receiver's queue has room (1 MiB per sender, for messages that came
-  // before their receive) and never mind the rest when it has not: the send then waits for its
-  // receive, as longer ones do and in strict mode (`strict_sends`) all. So ranks that send to each
-  // other use send_recv, a batch or asynchronous calls.
+  // A send returns when its data may be reused. Up to `eager_limit` bytes go without waiting for
+  // the receive, as long as the receiver's queue has room (1 MiB per sender, for messages that came
+  // before their receive). Without room a send waits for its receive, as do longer sends, and all
+  // in strict mode (`strict_sends`). So ranks that send to each other use send_recv, a batch or
+  // asynchronous calls.
   //
   // Messages come into that queue while their receiver is in a call of this communicator, of
-  // whatever kind, or has an asynchronous one under way. Otherwise nobody takes them in, and only
-  // what the way there holds goes without waiting for the receiver's next call: 16 messages
-  // in shared memory, 8 between threads of a process, the sockets' buffers over tcp.
+  // whatever kind, or has an asynchronous one under way. Otherwise only the messages that fit on
+  // the way there go without waiting for the receiver's next call: 16 in shared memory, 8 between
+  // threads of a process, the sockets' buffers over tcp.
   //
-  // What was sent, the send being over, is delivered though the rank leaves. A send that is not
-  // over when its communicator is destroyed is given up: one that waits for its receive fails that;
-  // an eager send_async that nobody waited for may arrive or not.
+  // Once a send is over, its data are delivered even if the rank leaves. A send that is not over
+  // when its communicator is destroyed is given up: a send that waits for its receive makes that
+  // fail; an eager send_async that nobody waited for may arrive or not.
 
   /// `tag` is 0 or more.
   void send(const ConstBlock& block, int to, int tag = 0, const CallOptions& options = {});
@@ -425,7 +424,7 @@ class CCOLL_API Communicator {
   Received recv(const Block& block, int from, int tag = 0, const CallOptions& options = {});
   Work recv_async(const Block& block, int from, int tag = 0, const CallOptions& options = {});
 
-  /// Waits for a message that such a recv would take, and leaves it there. What it tells counts
+  /// Waits for a message that such a recv would take, and leaves it there. Its result counts
   /// elements of the type that the sender gave. Its time limit breaks nothing.
   Received probe(int from = kAnyRank, int tag = kAnyTag, const CallOptions& options = {});
   /// The same without waiting.
@@ -439,8 +438,8 @@ class CCOLL_API Communicator {
                        const CallOptions& options = {});
 
   /// Sends and receives all at once: whatever their order on each rank, they do not deadlock as
-  /// long as each has its counterpart. Returns what each receive got, in their order. When one
-  /// fails the others still come to their end before the error is thrown.
+  /// long as each has its counterpart. Returns what each receive got, in their order. If one
+  /// fails, the others still come to their end before the error is thrown.
   std::vector<Received> batch(std::span<const MessageRequest> requests,
                               const CallOptions& options = {});
   Work batch_async(std::span<const MessageRequest> requests, const CallOptions& options = {});
@@ -450,7 +449,7 @@ class CCOLL_API Communicator {
  private:
   friend class Mesh;
   explicit Communicator(std::shared_ptr<Implementation> implementation);
-  /// Throws where there is none any more.
+  /// Throws if there is none any more.
   const std::shared_ptr<Implementation>& implementation() const;
 
   std::shared_ptr<Implementation> implementation_;

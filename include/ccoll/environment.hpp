@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Who am I: rank and size, and where the store is, as the launcher's environment says it.
+/// The rank and size of this process, and where the store is, from the launcher's environment.
 
 #include <functional>
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace ccoll {
 
-/// What the launcher told this process.
+/// The launcher's word to this process.
 struct CCOLL_API Environment {
   int rank = 0;
   int size = 1;
@@ -36,15 +36,15 @@ struct CCOLL_API Environment {
   using Lookup = std::function<std::optional<std::string>(const std::string&)>;
 
   /// Reads, in this order: CCOLL_RANK/CCOLL_SIZE, torchrun's variables, Open MPI's, MPICH's (PMI),
-  /// Slurm's step variables. None is one rank, alone. A variable that is empty counts as not set.
+  /// Slurm's step variables. Without any, it is one rank, alone. An empty one counts as not set.
   ///
   /// The store's address is taken from the first of: CCOLL_STORE ("tcp://host:port",
   /// "file:///path", or "env://" for the next); MASTER_ADDR and MASTER_PORT (CCOLL_PORT instead of
-  /// the latter, for torchrun holds that port itself); a file of this host named after the user and
-  /// the launcher's job. One rank alone needs none.
+  /// the latter, because torchrun holds that port itself); a file of this host named after the user
+  /// and the launcher's job. One rank alone needs none.
   ///
-  /// Throws Error{invalid_argument} for half an environment, naming what is missing, for values
-  /// that cannot be right, and where ranks on several hosts have no address to meet at.
+  /// Throws Error{invalid_argument} if only a part of the environment is set, naming the missing
+  /// one; if values cannot be right; and if ranks on several hosts have no address to meet at.
   static Environment detect();
   /// The same from any source of variables.
   static Environment detect(const Lookup& lookup);

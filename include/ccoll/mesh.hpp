@@ -20,28 +20,28 @@ namespace ccoll {
 /// Movable, not copyable. Its communicators live as long as it does.
 class CCOLL_API Mesh {
  public:
-  /// One dimension: what it is called, and how many ranks lie along it.
+  /// One dimension: its name, and how many ranks lie along it.
   struct Axis {
     std::string name;
     int size = 1;
   };
 
   /// Collective over `communicator`; every rank passes the same axes. Throws
-  /// Error{invalid_argument} where the sizes' product is not the number of ranks, and
-  /// Error{mismatch}, naming both sides, where ranks pass different axes. `options.name` is what
-  /// the names of its communicators begin with, by default the name of `communicator`.
+  /// Error{invalid_argument} if the sizes' product is not the number of ranks, and Error{mismatch},
+  /// naming both sides, if ranks pass different axes. `options.name` begins the names of its
+  /// communicators; by default it is the name of `communicator`.
   Mesh(Communicator& communicator, std::vector<Axis> axes, const GroupOptions& options = {});
 
   const std::vector<Axis>& axes() const { return axes_; }
-  /// Number of ranks along that axis. Here and below, an axis that the mesh has not is an
-  /// Error{invalid_argument} that lists those it has.
+  /// Number of ranks along that axis. Here and below, an unknown axis is an Error{invalid_argument}
+  /// that lists the axes of the mesh.
   int size(std::string_view axis) const;
-  /// Where this rank stands, one number per axis.
+  /// The place of this rank, one number per axis.
   const std::vector<int>& coordinates() const { return coordinates_; }
   int coordinate(std::string_view axis) const;
-  /// Where rank `rank` (of the communicator that the mesh was made from) stands.
+  /// The place of rank `rank` (of the communicator that the mesh was made from).
   std::vector<int> coordinates_of(int rank) const;
-  /// The rank (of that communicator) that stands there; one number per axis, each in range.
+  /// The rank (of that communicator) at that place; one number per axis, each in range.
   int rank_at(std::span<const int> coordinates) const;
   int rank_at(std::initializer_list<int> coordinates) const {
     return rank_at(std::span(coordinates.begin(), coordinates.size()));

@@ -12,16 +12,16 @@
 
 namespace ccoll {
 
-/// As the `from` of a receive or probe: whoever sends first.
+/// As the `from` of a receive or probe: any rank.
 inline constexpr int kAnyRank = -1;
-/// As the `tag` of a receive or probe: whatever the sender gave, from 0 up.
+/// As the `tag` of a receive or probe: any tag, from 0 up.
 inline constexpr int kAnyTag = -1;
 
-/// What came.
+/// A received message.
 struct Received {
   int from = 0;
   int tag = 0;
-  std::size_t count = 0;  ///< elements: of the receive's type; of a probe, of the sender's
+  std::size_t count = 0;  ///< elements, in the receive's type; for a probe, in the sender's
   std::size_t bytes = 0;
   friend bool operator==(const Received&, const Received&) = default;
 };
@@ -33,7 +33,7 @@ struct MessageRequest {
   enum class What : std::uint8_t { send, recv };
 
   What what = What::send;
-  Block block = {};  ///< what a send reads, or a receive writes
+  Block block = {};  ///< read by a send, written by a receive
   int peer = 0;      ///< a send's receiver; a receive's sender, or kAnyRank
   int tag = 0;       ///< 0 or more; a receive also takes kAnyTag
 

@@ -19,7 +19,7 @@ namespace ccoll {
 
 class Work;
 
-/// As a time limit: none. Whatever is longer than a year has none either.
+/// As a time limit: none. A limit of more than a year is none, too.
 inline constexpr std::chrono::milliseconds kNoLimit = std::chrono::milliseconds::max();
 
 /// How one call is made. Every rank passes the same, except for the label and the stream.
@@ -36,10 +36,10 @@ struct CallOptions {
   /// The CUDA stream in whose order the call takes place (ccoll/device.hpp); nullptr is the default
   /// stream. It is a stream of this rank's device (Error{invalid_argument} otherwise).
   std::optional<cudaStream_t> stream = {};
-  /// Where a blocking collective puts its Work. It returns after some microseconds; until the Work
-  /// is over, it has the buffers. So a caller that holds a lock has the cost of a blocking call
-  /// where that ends at once. Work() tells of a call that is over. nullptr: the call waits. Calls
-  /// in a stream or in an open group ignore it; messages and byte strings wait.
+  /// If a blocking collective is not over after some microseconds, it puts its Work here, returns,
+  /// and has the buffers until the Work is over. So a caller that holds a lock pays no more than a
+  /// blocking call costs that ends at once. Work() means that the call is over. nullptr: the call
+  /// waits. Calls in a stream or in an open group ignore it; messages and byte strings wait.
   Work* unfinished = nullptr;
 };
 
@@ -55,8 +55,8 @@ struct GroupOptions {
 /// How ranks of one host use shared memory. Ranks may differ.
 struct SharedMemoryOptions {
   /// The most bytes that the slots of this rank's links in shared memory may keep, of all its
-  /// communicators. Of the last quarter links take little, as they give back what was read. A link
-  /// that finds nothing left uses the next transport. CCOLL_SLOT_MEMORY, in MiB.
+  /// communicators. Links take little of the last quarter, because they give back slots that were
+  /// read. A link that finds nothing left uses the next transport. CCOLL_SLOT_MEMORY, in MiB.
   std::size_t slot_bytes = std::size_t{256} << 20;
   /// Ranks of a host may read what this rank sends from ordinary memory where it lies, by
   /// process_vm_readv(2), and this rank may read theirs: one copy instead of two. Each link tries
@@ -84,10 +84,10 @@ struct CCOLL_API CommunicatorOptions {
   std::chrono::milliseconds start_timeout = std::chrono::seconds(60);
   /// Once a stop is requested, create() throws Error{aborted} within 1 s, whatever it waits for,
   /// and so do the other ranks that have met this one. A store of the caller's own is waited for
-  /// until its function returns. Of a communicator that is there it ends nothing.
+  /// until its function returns. It ends nothing in a communicator that has been made.
   std::stop_token start_stop = {};
-  /// A call or message of which nothing has moved for so long is told of once, as a warning in the
-  /// log: with the ranks that it waits for, and what they do. Start-up says so often which ranks
+  /// A call or message that has not moved for this long is reported once, as a warning in the log:
+  /// with the ranks that it waits for, and what they do. Start-up reports this often which ranks
   /// are missing. Nothing ends by that. 0: never. Ranks may differ. CCOLL_WARN_AFTER, in seconds.
   std::chrono::milliseconds warn_after = std::chrono::seconds(60);
   /// A rank counts as lost when its control peers have heard nothing from it for this long: its
@@ -98,8 +98,8 @@ struct CCOLL_API CommunicatorOptions {
   /// background (a Reduction's, in an asynchronous call) must return well within the limit.
   /// CCOLL_HEARTBEAT, in seconds.
   std::chrono::milliseconds heartbeat = std::chrono::seconds(10);
-  /// "tcp", "verbs", "shm", "inproc", or empty: the best that both ends of a pair have. Of several,
-  /// "shm,tcp", or of all but some, "^verbs,shm", the best. CCOLL_TRANSPORT.
+  /// "tcp", "verbs", "shm", "inproc", or empty: the best that both ends of a pair have. "shm,tcp":
+  /// the best of these; "^verbs,shm": the best of all but these. CCOLL_TRANSPORT.
   std::string transport = {};
   /// An algorithm for every call that has it; empty: by cost. CCOLL_ALGO.
   std::string algorithm = {};
@@ -122,10 +122,11 @@ struct CCOLL_API CommunicatorOptions {
   /// messages are small. CCOLL_STRICT_SENDS.
   bool strict_sends = false;
   /// Interface for connections, by name or prefix; empty: the route to the store (Store::address;
-  /// loopback where it has none). CCOLL_SOCKET_IFNAME.
+  /// loopback if it has none). CCOLL_SOCKET_IFNAME.
   std::string interface = {};
-  /// "ipv4" or "ipv6": of which kind this rank's address is; empty: as the route, or the first of
-  /// the interface. Ranks may differ as long as they reach each other. CCOLL_SOCKET_FAMILY.
+  /// "ipv4" or "ipv6": the kind of this rank's address; empty: the route's kind, or that of the
+  /// interface's first address. Ranks may differ as long as they reach each other.
+  /// CCOLL_SOCKET_FAMILY.
   std::string socket_family = {};
   /// The job's token; empty: none, and then only loopback addresses. CCOLL_TOKEN_FILE.
   std::string token = {};
@@ -134,8 +135,8 @@ struct CCOLL_API CommunicatorOptions {
   SharedMemoryOptions shm = {};
   DeviceOptions device = {};
 
-  /// The defaults with what the environment sets. Throws Error{invalid_argument} where a variable
-  /// is none of its words or no number in its range, or the token's file cannot be read.
+  /// The defaults with what the environment sets. Throws Error{invalid_argument} if a variable is
+  /// none of its words or no number in its range, or if the token's file cannot be read.
   static CommunicatorOptions from_environment();
 };
 

@@ -27,7 +27,7 @@ inline constexpr std::size_t kMaxValueBytes = 16 << 20;
 /// Keys and values are byte strings. Every method may be called from several threads at once and
 /// either succeeds within `timeout` or throws ccoll::Error: `timed_out`; `peer_lost` (the server
 /// went away); `invalid_argument` (a key or value over the limits, a non-number under `add`).
-/// A key that does not exist is not an error except where a method says so.
+/// A key that does not exist is no error unless a method says so.
 ///
 /// Derive from it to bring your own store (etcd, Redis, a file system, …).
 class CCOLL_API Store {
@@ -85,8 +85,8 @@ CCOLL_API std::shared_ptr<Store> make_prefix_store(std::shared_ptr<Store> inner,
 
 /// A connection to the TCP store server at `address` ("host:port", "[v6]:port"). The server may
 /// start later: connecting is retried with back-off until `timeout`. An address that is not
-/// loopback needs a `token` (the bytes both sides must prove to know). Error{mismatch} where the
-/// server has another token, or TLS and this side not, or the other way round.
+/// loopback needs a `token` (the bytes both sides must prove to know). Error{mismatch} if the
+/// server has another token, or if only one of the two sides uses TLS.
 CCOLL_API std::shared_ptr<Store> connect_tcp_store(const std::string& address,
                                                    const std::string& token = {},
                                                    Store::Timeout timeout = Store::kTimeout,
@@ -95,7 +95,7 @@ CCOLL_API std::shared_ptr<Store> connect_tcp_store(const std::string& address,
 /// A TCP store server. One thread serves thousands of clients; destroying it ends it.
 class CCOLL_API StoreServer {
  public:
-  /// What a server has had to do.
+  /// Counts of a server's work.
   struct Statistics {
     std::uint64_t clients;   ///< connected now
     std::uint64_t requests;  ///< served since start

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Connections from those who do not belong: port scanners, other jobs, ranks with another token.
+/// Connections from outsiders: port scanners, other jobs, ranks with another token.
 
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 
 namespace ccoll {
 
-/// Of all listeners of this process, stores included, since it began.
+/// Counts of all listeners of this process, stores included, since it began.
 struct CCOLL_API Strangers {
   std::uint64_t refused = 0;  ///< connections dropped because they said no valid hello
   std::uint64_t evicted = 0;  ///< those of them that made way for newer ones

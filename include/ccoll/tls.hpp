@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// TLS 1.3 on the connections to a store and between ranks' control paths. What goes over links,
-/// the callers' data, is not encrypted.
+/// TLS 1.3 on the connections to a store and between ranks' control paths. The callers' data, which
+/// go over links, are not encrypted.
 
 #include <string>
 
@@ -10,7 +10,7 @@
 
 namespace ccoll {
 
-/// All who meet give the same `mode`. A field that is empty is taken from the environment.
+/// All that meet give the same `mode`. A field that is empty is taken from the environment.
 struct CCOLL_API TlsOptions {
   /// "off"; "psk": the key comes from the job's token, which there must be; "cert": both sides of a
   /// connection show a certificate. CCOLL_TLS, otherwise off.

@@ -43,8 +43,8 @@ inline constexpr std::array kDataTypes = {
     DataType::float8_e4m3, DataType::float8_e5m2, DataType::boolean,
 };
 
-/// How contributions are combined. What is not defined (see is_defined) is refused before anything
-/// is sent.
+/// How contributions are combined. A combination that is not defined (see is_defined) is refused
+/// before anything is sent.
 ///
 /// - Integers: `sum` and `product` wrap modulo 2^bits; `avg` is the wrapped sum, divided once by
 ///   the number of ranks, rounding towards zero; `bit_and`, `bit_or`, `bit_xor` work on each bit.
@@ -192,8 +192,8 @@ concept Element = requires {
 enum class ErrorKind : std::uint8_t {
   invalid_argument,  ///< correct the call; nothing was sent, and nothing is broken
   unsupported,       ///< this build, machine or algorithm cannot; choose another
-  timed_out,         ///< a deadline passed; the message says whom the call waited for. Of a
-                     ///< Work::wait with a limit of its own: the operation goes on
+  timed_out,         ///< a deadline passed; the message names the ranks that the call waited
+                     ///< for. After Work::wait's own limit, the operation goes on
   peer_lost,         ///< a rank died or left
   mismatch,          ///< ranks made different calls, or a message does not fit its receive; the
                      ///< text names both sides
@@ -206,15 +206,15 @@ enum class ErrorKind : std::uint8_t {
 /// "timed_out": the name used in messages.
 CCOLL_API std::string_view to_string(ErrorKind kind);
 
-/// What every throwing function of ccoll throws. Only where memory runs out before a call has begun
-/// is it std::bad_alloc.
+/// Thrown by every throwing function of ccoll. Only if memory runs out before a call has begun does
+/// it throw std::bad_alloc.
 class CCOLL_API Error : public std::runtime_error {
  public:
   Error(ErrorKind kind, const std::string& message, int culprit = -1)
       : std::runtime_error(message), kind_(kind), culprit_(culprit) {}
   ErrorKind kind() const noexcept { return kind_; }
-  /// The rank to look at, in the communicator of the call that failed; -1 where none is known. It
-  /// is the rank that was lost, left, aborted or failed. A call that timed out waited for it. In a
+  /// The rank to look at, in the communicator of the call that failed; -1 if none is known. It is
+  /// the rank that was lost, left, aborted or failed. A call that timed out waited for it. In a
   /// mismatch it is one of the two ranks that the text names.
   int culprit() const noexcept { return culprit_; }
 

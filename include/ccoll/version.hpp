@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Which ccoll this is. Versions follow semver; before 1.0 a minor version may change the API, and
+/// The version of ccoll. Versions follow semver; before 1.0 a minor version may change the API, and
 /// the shared library's soname changes with it. All ranks of a job must run the same minor version.
 
 #include <string_view>
 
-/// What the library exports. Everything else in it is hidden.
+/// Marks the exports of the library. Everything else in it is hidden.
 #define CCOLL_API __attribute__((visibility("default")))
-/// For what lies within an exported class and is ccoll's own.
+/// Marks parts of an exported class that are ccoll's own.
 #define CCOLL_HIDDEN __attribute__((visibility("hidden")))
 
 namespace ccoll {

@@ -35,7 +35,7 @@ class CCOLL_API Work {
   /// The error's text; empty if there is none, or not yet.
   std::string error() const;
   /// Calls `tell` once the operation is over, with its error or null: in a thread of ccoll's, or
-  /// soon where it is over already. `tell` may wait, begin operations and wait for them. Such
+  /// soon if it is over already. `tell` may wait, begin operations and wait for them. Such
   /// functions are called one after another, in the order in which operations end; one that takes
   /// more than 2 ms lets the next ones begin. An exception of `tell` is logged, and goes no
   /// further.

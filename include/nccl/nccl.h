@@ -6,8 +6,8 @@
  * header is linked with -lnccl and runs on ccoll. Programs that were built with NVIDIA's headers
  * run unchanged, too. docs/nccl.md tells what differs and what is refused.
  *
- * Where CUDA's headers are there they are included, as NCCL's clients expect. Where they are not,
- * or CCOLL_NCCL_NO_CUDA_HEADERS is defined, a stream is an opaque pointer. */
+ * If CUDA's headers are there they are included, as NCCL's clients expect. If they are not, or
+ * CCOLL_NCCL_NO_CUDA_HEADERS is defined, a stream is an opaque pointer. */
 
 #include <limits.h>
 #include <stddef.h>
@@ -49,14 +49,14 @@ typedef struct ncclComm* ncclComm_t;
 typedef struct ncclWindow* ncclWindow_t;
 #define NCCL_COMM_NULL NULL
 
-/* A job's ranks are told this so that they find each other. A secret is among its bytes. */
+/* A job's ranks get it to find each other. A secret is among its bytes. */
 #define NCCL_UNIQUE_ID_BYTES 128
 typedef struct {
   char internal[NCCL_UNIQUE_ID_BYTES];
 } ncclUniqueId;
 
-/* Programs pass and compare numbers that are no enumerator; in C++ such an enumeration has to be as
-   wide as an int for that, as it is in C. */
+/* Programs pass and compare numbers that are no enumerator. For that, an enumeration has to be as
+   wide as an int in C++, as it is in C. */
 #ifdef __cplusplus
 #define NCCL_ENUM_AS_INT : int
 #else
@@ -119,7 +119,7 @@ typedef struct ncclConfig_v21700 {
         NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT             \
   }
 
-/* ncclGroupSimulateEnd tells this. Begin with NCCL_SIM_INFO_INITIALIZER. */
+/* The result of ncclGroupSimulateEnd. Begin with NCCL_SIM_INFO_INITIALIZER. */
 typedef struct ncclSimInfo_v22200 {
   size_t size;
   unsigned int magic;

@@ -138,7 +138,7 @@ void Communicator::Implementation::keep_standing_as_owner() noexcept {
   try {
     at_break_ = standing_as_owner();
   } catch (...) {
-    // No memory, which may be why it breaks.
+    // Memory ran out, which may be why it breaks.
     at_break_ = Standing{};
   }
 }
@@ -178,7 +178,7 @@ dump::Dump Communicator::Implementation::dump_as_owner(std::string_view reason) 
   for (auto& call : made.last_calls) {
     const bool ended = call.number < standing.finished && !standing.on_device.contains(call.number);
     call.state = ended ? dump::State::ended : failure ? dump::State::failed : dump::State::begun;
-    // The times until now are of another look at the clocks: the two differ by about a short call.
+    // Times so far come from another look at the clocks: the two differ by about a short call.
     if (const auto at = recorder_.end_of_call(call.number); at && ended)
       call.ended = std::clamp(times.of(*at), call.begun, made.at);
   }

@@ -23,8 +23,8 @@ std::vector<AnyBlock> list_of(ccoll_comm comm, const ccoll_block* blocks) {
   return blocks_of<AnyBlock>(blocks, communicator_of(comm).size());
 }
 
-/// In memory that ccoll_free frees at once: an array of descriptions, and behind it what they
-/// describe.
+/// Copies into memory that one ccoll_free frees: an array of descriptions, and behind it the bytes
+/// that they describe.
 ccoll_bytes* copied(const std::vector<std::string>& strings) {
   std::size_t bytes = strings.size() * sizeof(ccoll_bytes);
   for (const auto& each : strings) bytes += each.size();

@@ -7,7 +7,7 @@
 namespace ccoll::c {
 namespace {
 
-/// This thread's last error. Where there was no memory for its text, that is a constant.
+/// This thread's last error. If there was no memory for its text, a constant serves.
 struct LastError {
   std::string text;
   bool is_lost = false;

@@ -40,7 +40,7 @@ ccoll_result result_of(ErrorKind kind);
 
 /// Notes an error as this thread's last one, and says which result it is.
 ccoll_result result_of(const Error& error) noexcept;
-/// The same for the exception under way. Called in a handler alone.
+/// The same for the exception under way. Only a handler calls it.
 ccoll_result result_of_exception() noexcept;
 
 /// Runs a function of the C++ interface. No exception leaves it.
@@ -72,8 +72,8 @@ inline std::string text_of(const char* text) { return text == nullptr ? "" : tex
 /// Writes as much as fits.
 void write_text(std::string_view from, char* text, std::size_t size, std::size_t* needed);
 
-/// The caller's struct where it is as old as `own`, as new, or newer without using that: fields
-/// that it does not have keep what `own` says.
+/// Reads the caller's struct, which is as old as `own`, or newer without using its new fields, or
+/// older: fields that it does not have keep their values in `own`.
 template <typename Struct>
 void read_struct(const Struct* given, Struct& own, std::string_view what) {
   const std::size_t size = given->size;
@@ -88,7 +88,7 @@ void read_struct(const Struct* given, Struct& own, std::string_view what) {
   own.size = sizeof own;
 }
 
-/// Fills the part of the caller's struct that there is.
+/// Fills as much of the caller's struct as there is.
 template <typename Struct>
 void write_struct(const Struct& own, Struct* to, std::size_t size, std::string_view what) {
   given(to, what);
@@ -114,7 +114,7 @@ CallOptions options_of(const ccoll_call_options* options);
 GroupOptions options_of(const ccoll_group_options* options);
 CommunicatorOptions options_of(const ccoll_options* options);
 
-/// Puts a handle where the caller wants it. `made` is called only if that is not NULL.
+/// Puts a handle at the caller's place. `made` is called only if that is not NULL.
 template <typename Handle, typename Make>
 void hand_out(Handle** to, Make&& make) {
   given(to, "the place for the new handle");

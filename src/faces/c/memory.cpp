@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that ranks of one host read where it lies.
+// Memory that ranks of one host read directly.
 #include "faces/c/face.hpp"
 
 using namespace ccoll::c;

@@ -8,7 +8,7 @@ namespace {
 
 using namespace ccoll::c;
 
-/// A store whose work the caller's functions do.
+/// A store whose work is done by the caller's functions.
 class CallersStore final : public ccoll::Store {
  public:
   CallersStore(const ccoll_store_functions& functions, void* context)
@@ -95,7 +95,7 @@ class CallersStore final : public ccoll::Store {
   }
 
  private:
-  /// The functions take it by value and do not write what it points to.
+  /// The functions take it by value and do not write the bytes behind it.
   static ccoll_bytes bytes_of(std::string_view text) {
     return {const_cast<char*>(text.data()), text.size()};
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// C structs and numbers as the C++ interface's values.
+// C structs and numbers as values of the C++ interface.
 #include "faces/c/face.hpp"
 
 namespace ccoll::c {
@@ -19,7 +19,7 @@ Enum enumerator_of(std::int32_t number, std::int32_t most, std::string_view what
   return static_cast<Enum>(number);
 }
 
-/// Reads a string option: NULL leaves what the environment has set.
+/// Reads a string option: NULL leaves the environment's value.
 void take(std::string& into, const char* text) {
   if (text != nullptr) into = text;
 }

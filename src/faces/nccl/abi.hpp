@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// NCCL's names and numbers for those who define its functions: nccl/nccl.h, what newer headers
-/// have beside it, and the one macro by which a function gets its two names.
+/// NCCL's names and numbers for files that define its functions: nccl/nccl.h, additions of newer
+/// headers, and the one macro that gives a function its two names.
 
-// A stream is a pointer here; CUDA's headers are the business of device/cuda.cpp alone.
+// A stream is a pointer here; only device/cuda.cpp knows CUDA's headers.
 #include <cstddef>
 #include <cstdint>
 
@@ -13,8 +13,8 @@
 #include "nccl/nccl.h"
 #pragma GCC visibility pop
 
-/// Defines `pncclNAME`, and `ncclNAME` as a weak second name of it, which profilers take for their
-/// own. The library itself calls neither.
+/// Defines `pncclNAME`, and `ncclNAME` as its weak second name, which profilers may define
+/// themselves. The library itself calls neither.
 #define CCOLL_NCCL_FACE(RESULT, NAME, ...)                                           \
   extern "C" __attribute__((visibility("default"))) RESULT pnccl##NAME(__VA_ARGS__); \
   extern "C" __attribute__((visibility("default"), weak, alias("pnccl" #NAME)))      \
@@ -25,20 +25,20 @@ namespace ccoll::nccl {
 
 /// The newest level of NCCL whose functions and structs are known here: 2.30.7.
 inline constexpr unsigned kKnownLevel = 23007;
-/// The answer of ncclGetVersion. Clients take a version for a promise: at 2.29 they turn on
+/// The answer of ncclGetVersion. Clients take a version as a promise: from 2.29 on they use
 /// windows.
 inline constexpr int kReportedVersion = 22809;
 /// The first version that has ncclTimeout.
 inline constexpr int kTimeoutSince = 23000;
 inline constexpr auto kTimeout = static_cast<ncclResult_t>(8);
 
-/// At the beginning of a config and of what else has a size, a magic number and a version.
+/// Begins a config and every other struct with a size, a magic number and a version.
 inline constexpr std::uint32_t kMagic = 0xcafebeef;
 inline constexpr std::uint32_t kSimulationMagic = 0x74685283;
 
 }  // namespace ccoll::nccl
 
-// Types of headers after 2.27.7, as far as it is passed by value.
+// Types of headers after 2.27.7, if they are passed by value.
 struct ncclTeam_t {
   int nRanks;
   int rank;

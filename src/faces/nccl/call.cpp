@@ -66,7 +66,7 @@ ncclResult_t ask(const Asked& asked) noexcept {
     MadeReduction op;
     if (reduces(asked.what)) op = reduction_of(asked.op, comm, asked.type);
     check_buffers(asked, *comm, type);
-    // A message of nothing has its counterpart; a collective of nothing does nothing.
+    // An empty message has its counterpart; an empty collective does nothing.
     if (asked.count == 0 && !is_message(asked.what)) return ncclSuccess;
     const bool is_alone = !is_group_open();
     if (is_alone && is_message(asked.what) && asked.root == comm->rank())

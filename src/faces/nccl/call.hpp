@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A collective or message that was asked for: checked at once, made at once or at its group's end.
+/// A requested collective or message: checked at once, made at once or at its group's end.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +27,7 @@ enum class What : std::uint8_t {
   recv,
 };
 
-/// The arguments of a function, as they came.
+/// The arguments of a function, unchecked.
 struct Asked {
   What what;
   const char* function;
@@ -51,7 +51,7 @@ struct Call {
   std::size_t count;
   DataType type;
   Reduction op;
-  const void* factor;  ///< of a pre-multiplied sum: read as the call begins; NULL: `op` has it
+  const void* factor;  ///< of a pre-multiplied sum: read as the call begins; NULL: in `op`
   int root;
   cudaStream_t stream;
   std::uint64_t number;

@@ -8,10 +8,10 @@
 namespace ccoll::nccl {
 namespace {
 
-/// How long calls of other threads have to return that an abort has ended.
+/// How long other threads' calls that an abort has ended may take to return.
 constexpr std::chrono::milliseconds kPatience{1500};
 
-/// The environment goes before the config.
+/// The environment has precedence over the config.
 bool says_blocking(const Config& config) {
   if (settings().blocking) return *settings().blocking == 1;
   return config.blocking != 0;
@@ -125,7 +125,7 @@ void Comm::look_for_failure() {
 }
 
 void Comm::finalise() {
-  // async_error would tell that this very job is in progress.
+  // Not async_error, which would report this very job as in progress.
   order_.wait([&] {
     look_for_failure();
     return failure_.load() != ncclSuccess || state() == State::ended;
@@ -174,7 +174,7 @@ void Comm::abort() {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (under_way_.load() > 0) return;  // the last of those calls lets it go
   try {
-    // Where nothing of this rank is under way others need not hear of an end that programs also
+    // If nothing of this rank is under way, the others need not hear of an end that programs also
     // make in order.
     const std::lock_guard lock(ending_);
     communicator_->leave(reason);

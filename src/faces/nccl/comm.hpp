@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A communicator as NCCL's clients know it: it may still be coming up, ask it from any thread.
+/// A communicator as NCCL's clients know it: it may still be starting, and any thread may ask it.
 
 #include <atomic>
 #include <chrono>
@@ -38,7 +38,7 @@ class Comm {
   };
 
   Comm(Place place, Config config);
-  /// One that has come up.
+  /// For one that has started.
   Comm(Communicator communicator, int device, Config config);
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
@@ -52,31 +52,31 @@ class Comm {
   std::string text() const;
 
   State state() const { return state_.load(std::memory_order_acquire); }
-  /// The first failure, else whether something goes on. Never blocks.
+  /// The first failure, else whether something is in progress. Never blocks.
   ncclResult_t async_error();
 
-  /// Throws Refusal while something goes on, which is not known by then. Of a communicator that
-  /// does not block that is its failure from then on.
+  /// Throws Refusal while something is in progress, whose outcome is unknown. For a communicator
+  /// that does not block, this becomes its failure.
   void check_known();
-  /// Throws Refusal unless a call or job can begin now; the first also where it is suspended.
+  /// Throws Refusal unless a call or job can begin now; check_usable() also while it is suspended.
   void check_open();
   void check_usable();
-  /// The same for what makes another of it: also where it was revoked, or may be broken.
+  /// The same for making another one from it: that may be revoked, or broken if `may_be_broken`.
   void check_parent(bool may_be_broken);
-  /// Only once it has come up.
+  /// Only once it has started.
   Communicator& communicator() { return *communicator_; }
 
-  /// Takes the outcome of starting up. False where it was ended meanwhile: then `made` is dropped.
+  /// Takes the outcome of starting. False if it was ended meanwhile: then `made` is dropped.
   bool came_up(Communicator&& made);
   /// Keeps the first failure.
   void fail(const Refusal& refusal);
-  /// Turns a call's exception into what the caller is told, and finds whether the communicator is
-  /// broken by it.
+  /// Turns a call's exception into the caller's refusal, and finds whether it has broken the
+  /// communicator.
   Refusal failed_call(std::string_view function, std::uint64_t number);
-  /// A failure that shows in the communicator alone, as where a group of calls failed.
+  /// Looks for a failure that shows only in the communicator, as after a group of calls failed.
   void look_for_failure();
 
-  /// Something that a communicator that does not block goes on with; async_error tells of it.
+  /// A job is in progress in a communicator that does not block; async_error tells of it.
   void begin_job() { jobs_.fetch_add(1, std::memory_order_acq_rel); }
   void end_job() { jobs_.fetch_sub(1, std::memory_order_acq_rel); }
   bool has_job() const { return jobs_.load(std::memory_order_acquire) > 0; }
@@ -95,11 +95,11 @@ class Comm {
 
   void finalise();
   void revoke();
-  /// Leaves in order; throws what no call could tell any more.
+  /// Leaves in order; throws errors that no call could report any more.
   void destroy();
-  /// Ends whatever goes on, also starting up.
+  /// Ends all that is in progress, also starting.
   void abort();
-  /// Tells that it was ended, while something of it comes up.
+  /// Tells that it was ended, to a start of it that is in progress.
   std::stop_token ending() const { return ending_soon_.get_token(); }
 
   std::uint64_t next_number() { return calls_.fetch_add(1, std::memory_order_relaxed) + 1; }
@@ -107,10 +107,10 @@ class Comm {
   int next_message(int peer, bool sends);
 
   bool is_suspended() const { return is_suspended_.load(std::memory_order_acquire); }
-  /// False where it is so already.
+  /// False if it is so already.
   bool suspend(bool suspended) { return is_suspended_.exchange(suspended) != suspended; }
 
-  /// The order of its calls over several streams.
+  /// Orders its calls over several streams.
   device::Order& order() { return order_; }
 
  private:

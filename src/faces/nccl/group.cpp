@@ -23,7 +23,7 @@ struct Group {
   std::vector<Call> calls;
   std::optional<Refusal> failure;
 
-  /// As before ncclGroupStart, but that memory is kept.
+  /// Resets it to its state before ncclGroupStart, but keeps the memory.
   void reset() {
     jobs.clear();
     calls.clear();
@@ -38,7 +38,7 @@ Refusal named(const char* function, Refusal refusal) {
   return refusal;
 }
 
-/// How a job has failed, if it has.
+/// The job's failure, if it has failed.
 std::optional<Refusal> outcome_of(const Job& job) noexcept {
   try {
     const device::Current current(job.comm->device());
@@ -49,7 +49,7 @@ std::optional<Refusal> outcome_of(const Job& job) noexcept {
   }
 }
 
-/// A thread for each of `count`, all of them or none: some alone would wait for the others.
+/// Starts `count` threads, all or none: a few alone would wait for the others.
 template <typename Body>
 std::vector<std::thread> started_together(std::size_t count, Body body) {
   enum class Start { undecided, go, never };
@@ -76,7 +76,7 @@ std::vector<std::thread> started_together(std::size_t count, Body body) {
   return threads;
 }
 
-/// The numbers of jobs by their communicators: those of one run in their order, as on other ranks.
+/// The numbers of jobs by communicator: jobs of one run in their order, as on other ranks.
 using Chains = std::vector<std::vector<std::size_t>>;
 Chains chains_of(std::span<const Job> jobs) {
   Chains chains;
@@ -91,7 +91,7 @@ Chains chains_of(std::span<const Job> jobs) {
   return chains;
 }
 
-/// Those of different communicators in a thread each; the first failure when all have ended.
+/// Runs jobs of different communicators in a thread each; throws the first failure at the end.
 void run_together(std::span<const Job> jobs) {
   std::vector<std::optional<Refusal>> outcomes(jobs.size());
   const auto chains = chains_of(jobs);
@@ -110,7 +110,7 @@ void run_together(std::span<const Job> jobs) {
     if (outcome) throw std::move(*outcome);
 }
 
-/// The same in threads that go on by themselves: the communicators tell what comes of it.
+/// The same in threads that nobody joins: the communicators report the outcome.
 void run_aside(std::span<const Job> jobs) {
   const auto own = std::make_shared<const std::vector<Job>>(jobs.begin(), jobs.end());
   const auto chains = std::make_shared<const Chains>(chains_of(jobs));
@@ -157,13 +157,13 @@ ncclResult_t run_all() {
   return goes_on ? ncclInProgress : ncclSuccess;
 }
 
-/// By What.
+/// Indexed by What.
 constexpr std::string_view kOperations[] = {"all_reduce",     "broadcast",  "reduce", "all_gather",
                                             "reduce_scatter", "all_to_all", "gather", "scatter"};
 static_assert(std::size(kOperations) == static_cast<std::size_t>(What::send));
 
-/// How long the group takes, in µs: what is predicted of each communicator's calls one after
-/// another, of which those of several go on at once. Nothing is predicted of messages and jobs.
+/// Predicted time of the group, in µs: each communicator's calls run one after another, and the
+/// communicators at once. Nothing is predicted for messages and jobs.
 float predicted_us(const Group& of) {
   if (!of.jobs.empty() || std::ranges::any_of(of.calls, &Call::is_message)) return NCCL_UNDEF_FLOAT;
   std::map<const Comm*, std::chrono::duration<double, std::micro>> all;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// All that lies between ncclGroupStart and ncclGroupEnd on one thread: jobs, which make, part and
-/// end communicators and run in a thread each, and calls.
+/// Everything between ncclGroupStart and ncclGroupEnd on one thread: calls, and jobs, which make,
+/// split and end communicators and run in a thread each.
 
 #include <functional>
 #include <memory>
@@ -16,28 +16,28 @@ namespace ccoll::nccl {
 
 struct Job {
   const char* function;
-  std::shared_ptr<Comm> comm;  ///< whose state tells that it goes on
-  std::function<void()> run;   ///< throws what it fails with
-  /// After a failure that the caller is told of.
+  std::shared_ptr<Comm> comm;  ///< its state tells that the job is in progress
+  std::function<void()> run;   ///< throws if it fails
+  /// Runs after a failure that the caller is told of.
   std::function<void()> undo = [] {};
-  /// The caller's result where the communicator does not block.
+  /// The caller's result if the communicator does not block.
   ncclResult_t meanwhile = ncclInProgress;
 };
 
 bool is_group_open();
 void begin_group();
-/// Runs what was noted, where it is the outermost group's end. Throws Refusal.
+/// Runs the noted jobs and calls at the end of the outermost group. Throws Refusal.
 ncclResult_t end_group();
 
-/// Notes it in the open group. Else runs it, or has it run where its communicator does not block.
+/// Notes it in the open group. Else runs it, or starts it if its communicator does not block.
 ncclResult_t submit(Job job);
-/// Notes it in the open group; false where none is open.
+/// Notes it in the open group; false if none is open.
 bool noted_in_group(const Call& call);
 
-/// Notes a failure: an open group has failed with it.
+/// Notes the exception under way as a failure, also of an open group.
 ncclResult_t note_in_group(const char* function) noexcept;
 
-/// Runs what a function does that may be part of a group. No exception leaves it.
+/// Runs the body of a function that may be part of a group. No exception leaves it.
 template <typename Function>
 ncclResult_t guarded_in_group(const char* function, Function&& body) noexcept {
   try {

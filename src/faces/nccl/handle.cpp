@@ -9,13 +9,13 @@
 
 #include "system/process_mutex.hpp"
 
-// A handle points to this. It is never freed, so that a handle that leads nowhere can be told.
+// A handle points to this. It is never freed, so that a dead handle can be told.
 struct ncclComm {
   static constexpr std::uint64_t kAlive = 0x63636f6c6c2d7570;
   static constexpr std::uint64_t kDead = 0x63636f6c6c2d6e6f;
 
   std::atomic<std::uint64_t> magic = kDead;
-  unsigned process = 0;  ///< how many forks are between the first process and the maker's
+  unsigned process = 0;  ///< forks between the first process and the maker's
   std::mutex mutex;
   std::shared_ptr<ccoll::nccl::Comm> comm;  // guarded by mutex
 };
@@ -25,8 +25,8 @@ namespace {
 
 std::atomic<unsigned> forks = 0;
 
-/// Those that lead nowhere, the longest dead first. They are used again, but late: until then a
-/// program that uses a dead one is told so.
+/// Dead handles, the longest dead first. They are used again, but late: until then, a program that
+/// uses one gets an error.
 struct Dead {
   static constexpr std::size_t kKept = 1024;
 
@@ -35,7 +35,7 @@ struct Dead {
 
   ncclComm* take() {
     const std::lock_guard lock(mutex);
-    // Many at once: one by one they would lie between what communicators have freed, and keep it.
+    // Many at once: single ones would lie between communicators' freed memory, and keep it.
     if (all.size() <= kKept)
       for (auto& each : std::span(new ncclComm[kKept], kKept)) all.push_front(&each);
     auto* const taken = all.front();

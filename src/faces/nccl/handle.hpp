@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// ncclComm_t: what it leads to, and whether it still leads anywhere.
+/// ncclComm_t: the communicator behind it, and whether it still has one.
 
 #include <memory>
 
@@ -15,7 +15,7 @@ ncclComm_t new_handle(std::shared_ptr<Comm> comm);
 /// and one of the process that this one was forked from.
 std::shared_ptr<Comm> comm_of(ncclComm_t handle);
 
-/// The same, and from now on the handle leads nowhere.
+/// The same, and the handle leads nowhere afterwards.
 std::shared_ptr<Comm> taken(ncclComm_t handle);
 
 }  // namespace ccoll::nccl

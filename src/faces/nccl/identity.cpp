@@ -39,7 +39,7 @@ std::vector<std::string> interfaces() {
   return names;
 }
 
-/// NCCL's order: InfiniBand's first, then all but those of containers and of this host alone.
+/// NCCL's order: InfiniBand first, then all but those of containers and of this host alone.
 std::string chosen(const std::vector<std::string>& names) {
   const auto rank = [](const std::string& name) {
     if (name.starts_with("ib")) return 0;
@@ -57,7 +57,7 @@ bool is_loopback(std::string_view host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-/// Refuses what is no "host:port", and what strangers could reach without a secret.
+/// Refuses all but "host:port", and addresses that strangers could reach without a secret.
 void check_address(const std::string& address) {
   const auto colon = address.rfind(':');
   int port = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How calls are made of the C++ interface: one by one, and those of a group together.
+// Turns calls into calls of the C++ interface: one by one, or those of a group together.
 #include <algorithm>
 #include <exception>
 #include <map>
@@ -17,7 +17,7 @@ CallOptions options_of(const Call& call) {
   return options;
 }
 
-/// A factor that is yet to come: in memory of the host it is there when the call is made.
+/// Reads a factor that comes later; one in host memory is there when the call is made.
 void resolve(Call& call) {
   if (call.factor == nullptr) return;
   call.op = call.comm->device() == kHost ? Reduction::premultiplied_sum(call.factor, call.type)
@@ -25,7 +25,7 @@ void resolve(Call& call) {
   call.factor = nullptr;
 }
 
-/// Begins or makes a collective, as whether a group of ccoll's is open.
+/// Makes a collective; it only begins if a group of ccoll's is open.
 void make_collective(const Call& call) {
   auto& communicator = call.comm->communicator();
   const auto options = options_of(call);
@@ -59,7 +59,7 @@ void make_collective(const Call& call) {
   }
 }
 
-/// A message's tag tells its type, and its number among those from its sender to its receiver.
+/// A message's tag contains its type, and its number among those from its sender to its receiver.
 constexpr int kTypeBits = 4;
 static_assert(static_cast<int>(kDataTypes.size()) <= 1 << kTypeBits);
 
@@ -68,13 +68,13 @@ MessageRequest request_of(const Call& call) {
   const int number = call.comm->next_message(call.root, sends);
   const int tag = (number << kTypeBits | static_cast<int>(call.type)) & 0x7fffffff;
   if (sends) return MessageRequest::send({call.send, call.count, call.type}, call.root, tag);
-  // The messages of a pair come in their order, and the tag is compared here. Those of streams may
-  // overtake each other, so there it has to be the right one.
+  // The messages of a pair come in their order, and their tags are compared later. In streams they
+  // may overtake each other, so the tag must be the right one.
   return MessageRequest::recv({call.recv, call.count, call.type}, call.root,
                               call.comm->device() == kHost ? kAnyTag : tag);
 }
 
-/// The other ranks are to be told as well: a message that does not fit breaks nothing by itself.
+/// Aborts, so that the other ranks hear of it: a message that does not fit breaks nothing itself.
 [[noreturn]] void refuse_message(const Call& call, const Received& sent) {
   const auto type = static_cast<DataType>(sent.tag & ((1 << kTypeBits) - 1));
   const auto why =
@@ -90,7 +90,7 @@ void check_received(const Call& call, const Received& sent) {
   if (sent.bytes != call.bytes() || type != static_cast<int>(call.type)) refuse_message(call, sent);
 }
 
-/// Runs a receive. A message that is too long is still there, to be looked at.
+/// Runs a receive. A message that is too long is still there for a probe.
 template <typename Receive>
 void receive(const Call& call, Receive&& body) {
   auto& communicator = call.comm->communicator();
@@ -111,7 +111,7 @@ void make_message(const Call& call) {
   if (call.what == What::send) {
     communicator.send(request.block, request.peer, request.tag, options);
   } else if (options.stream) {
-    // The message's size is not known before the stream has passed it.
+    // The message's size is unknown until the stream has passed it.
     communicator.recv(request.block, request.peer, request.tag, options);
   } else {
     receive(call,
@@ -129,7 +129,7 @@ struct Messages {
     calls.push_back(&call);
     requests.push_back(request_of(call));
   }
-  /// Waits, and throws what is wrong: rather what does not fit than that something failed.
+  /// Waits; throws a misfit if there is one, rather than another failure.
   void finish() {
     std::exception_ptr failed;
     try {
@@ -153,7 +153,7 @@ struct Messages {
   }
 };
 
-/// A communicator of a group: a call is under way, and on a GPU its streams are in order.
+/// A communicator in a group: it counts as under way, and on a GPU its streams are in order.
 class Part {
  public:
   explicit Part(Comm& comm) : comm_(comm), under_way_(comm) {}
@@ -205,7 +205,7 @@ class Together {
   }
 
  private:
-  /// With the communicator that has failed, where the group as a whole tells of it.
+  /// Adds the communicator that has failed, if the group as a whole reports it.
   Refusal named(Refusal refusal) const {
     if (refusal.text.starts_with("ccoll: ")) return refusal;
     const auto failed = std::ranges::find_if(
@@ -220,7 +220,7 @@ class Together {
     if (!first_) first_ = std::move(refusal);
   }
 
-  /// Runs a part; what it throws is kept with the call that it is about.
+  /// Runs a part, and keeps its failure with the call that it is about.
   template <typename Body>
   void attempt(const Call& call, Body&& body) {
     try {
@@ -260,7 +260,7 @@ class Together {
     attempt(*messages.calls.front(), [&] { messages.finish(); });
   }
 
-  /// Each needs its counterpart in the same group.
+  /// Each message to oneself needs its counterpart in the same group.
   void check_self_messages() const {
     std::map<const Comm*, int> open;
     for (const auto& call : calls_)

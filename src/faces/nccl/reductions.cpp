@@ -17,7 +17,7 @@ struct Made {
   MadeReduction reduction;
 };
 
-/// Those of all communicators: a number means one operation in the whole process.
+/// Reductions of all communicators: a number means one operation in the whole process.
 struct All {
   std::mutex mutex;
   std::map<int, Made> by_number;
@@ -29,7 +29,7 @@ All& all() {
   return *one;
 }
 
-/// A number that is not in use, beginning behind the last that was given.
+/// Returns a number that is not in use, after the last one given.
 int free_number(All& of) {
   do of.last = of.last == ncclMaxRedOp ? ncclNumOps : of.last + 1;
   while (of.by_number.contains(of.last));
@@ -39,7 +39,7 @@ int free_number(All& of) {
 int add(Made made) {
   auto& of = all();
   const std::lock_guard lock(of.mutex);
-  // Programs may forget to destroy them; they end with their communicators.
+  // Programs may forget to destroy reductions; these end with their communicators.
   std::erase_if(of.by_number, [](const auto& each) { return each.second.comm.expired(); });
   const int number = free_number(of);
   of.by_number.emplace(number, std::move(made));

@@ -13,7 +13,7 @@
 namespace ccoll::nccl {
 namespace {
 
-/// As much of a text as ncclGetLastError tells.
+/// Longest text of ncclGetLastError.
 using Text = std::array<char, 1024>;
 
 void copy(std::string_view from, Text& to) {

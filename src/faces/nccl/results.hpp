@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// From failures to NCCL's codes, and the text that ncclGetLastError tells.
+/// Failures as NCCL's codes, and the text for ncclGetLastError.
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@
 
 namespace ccoll::nccl {
 
-/// How a call ends that cannot do what it is asked. It is thrown.
+/// Thrown if a call cannot do what it is asked.
 struct Refusal {
   ncclResult_t code;
   std::string text;
@@ -25,22 +25,22 @@ template <typename... Args>
   throw Refusal{code, fmt::format(text, std::forward<Args>(args)...)};
 }
 
-/// Stands in the reason with which a rank aborts a communicator because of a mismatch: other ranks
-/// are to be told that, too, and not that somebody aborted.
+/// Marks the reason with which a rank aborts a communicator because of a mismatch, so that other
+/// ranks report the mismatch and not an abort.
 inline constexpr std::string_view kMismatchMark = "[ncclInvalidUsage]";
 
 /// The code of an error of that kind with that text.
 ncclResult_t code_of(ErrorKind kind, std::string_view text);
 
-/// Turns the exception under way into a refusal for the caller. Called in a handler alone.
+/// Turns the exception under way into a refusal for the caller. Only a handler calls it.
 Refusal refusal_of_exception();
 
 /// Keeps the text for ncclGetLastError, as this thread's and the process's last.
 ncclResult_t note(ncclResult_t code, std::string_view text) noexcept;
-/// The same of the exception under way, with `function` before it.
+/// The same for the exception under way, with `function` before it.
 ncclResult_t note_exception(std::string_view function) noexcept;
 
-/// Runs what a function of the face does. No exception leaves it.
+/// Runs the body of a function of the face. No exception leaves it.
 template <typename Function>
 ncclResult_t guarded(std::string_view function, Function&& body) noexcept {
   try {

@@ -15,7 +15,7 @@
 namespace ccoll::nccl {
 namespace {
 
-/// How a communicator works; ccoll's own variables go before the config.
+/// Options of a communicator; ccoll's own variables have precedence over the config.
 CommunicatorOptions options_of(const Comm& comm) {
   auto options = CommunicatorOptions::from_environment();
   const auto& config = comm.config();
@@ -35,8 +35,8 @@ CommunicatorOptions options_of(const Comm& comm) {
   return options;
 }
 
-/// The stores that rank 0 serves at known addresses, for as long as the process runs: an address
-/// may make one communicator after another.
+/// The stores that rank 0 serves at known addresses for the life of the process: an address may
+/// make one communicator after another.
 struct KnownStores {
   std::mutex mutex;
   std::map<std::string, std::unique_ptr<StoreServer>> served;
@@ -48,7 +48,7 @@ KnownStores& known_stores() {
   return *one;
 }
 
-/// Rank 0 may come late. In steps, as nobody could end it otherwise.
+/// Connects in steps, so that a stop can end it: rank 0 may come late.
 std::shared_ptr<Store> connected(const std::string& address, const CommunicatorOptions& options) {
   constexpr std::chrono::milliseconds kStep{500};
   const auto begun = std::chrono::steady_clock::now();

@@ -8,10 +8,10 @@
 
 namespace ccoll::nccl {
 
-/// Refuses what is none of NCCL's types.
+/// Refuses numbers that are none of NCCL's types.
 DataType type_of(ncclDataType_t type);
 
-/// Whether `op` is one that needs not be made.
+/// Whether `op` is built in, so that nobody has to make it.
 constexpr bool is_built_in(ncclRedOp_t op) { return op >= 0 && op < ncclNumOps; }
 /// The same for a built-in reduction.
 ReduceOp op_of(ncclRedOp_t op);

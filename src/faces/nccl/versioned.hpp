@@ -18,12 +18,12 @@ struct VersionedHead {
   std::uint32_t version;
 };
 
-/// How a struct is to begin, and what is told where it does not.
+/// The expected beginning of a struct, and words for the error.
 struct VersionedKind {
   std::string_view name;         ///< the argument's
-  std::string_view initializer;  ///< the macro that makes it begin so
+  std::string_view initializer;  ///< the macro that sets this beginning
   std::uint32_t magic = kMagic;
-  std::size_t least = sizeof(VersionedHead);  ///< bytes that it has at least
+  std::size_t least = sizeof(VersionedHead);  ///< its least number of bytes
   ncclResult_t refusal = ncclInvalidArgument;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where ccoll is built without CUDA.
+// For builds without CUDA.
 #include "faces/nccl/device/device.hpp"
 #include "faces/nccl/results.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where ccoll is built with CUDA, whose headers are this file's alone.
+// For builds with CUDA, whose headers only this file includes.
 #include "gpu/cuda/cuda.hpp"
 
 #include <algorithm>
@@ -23,12 +23,12 @@ using ccoll::device::OwnEvent;
 
 void check(cudaError_t error, std::string_view what) {
   if (error == cudaSuccess) return;
-  (void)cudaGetLastError();  // the caller's own look at it is not to find this one
+  (void)cudaGetLastError();  // the caller's own check must not find this one
   refuse(ncclUnhandledCudaError, "{}: {} ({})", what, cudaGetErrorString(error),
          cudaGetErrorName(error));
 }
 
-/// The same for what a program without a GPU asks first.
+/// The same for the first question of a program that may lack a GPU.
 void check_presence(cudaError_t error) {
   if (error == cudaSuccess) return;
   (void)cudaGetLastError();
@@ -39,12 +39,12 @@ void check_presence(cudaError_t error) {
       cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
-/// The number of the capture that a stream is in; 0: of none.
+/// The number of the capture that a stream is in; 0: none.
 unsigned long long capture_of(cudaStream_t stream) {
   cudaStreamCaptureStatus status{};
   unsigned long long id = 0;
   const auto error = cudaStreamGetCaptureInfo(stream, &status, &id);
-  // The default stream, while another is captured: it is in no capture itself.
+  // While another stream is captured, the default stream is in no capture itself.
   if (error == cudaErrorStreamCaptureImplicit) {
     (void)cudaGetLastError();
     return 0;
@@ -53,7 +53,7 @@ unsigned long long capture_of(cudaStream_t stream) {
   return status == cudaStreamCaptureStatusActive ? id : 0;
 }
 
-/// A stream as one thread names it: cudaStreamPerThread is another one for each.
+/// A stream as one thread names it: cudaStreamPerThread is another stream in each thread.
 struct Named {
   cudaStream_t stream = nullptr;
   std::thread::id thread;
@@ -74,8 +74,8 @@ OwnEvent new_event() {
 /// A place behind a call, where another stream can wait for it.
 struct Behind {
   OwnEvent event;
-  std::optional<Named> stream;     ///< where the call was; nothing: there was none
-  unsigned long long capture = 0;  ///< the one that it was in
+  std::optional<Named> stream;     ///< where the call was; nothing: no call yet
+  unsigned long long capture = 0;  ///< the capture of that call
 
   void record(cudaStream_t in, unsigned long long in_capture) {
     if (!event) event = new_event();
@@ -99,7 +99,7 @@ Given& given_out() {
 }  // namespace
 
 int current() {
-  // Tells more of what is missing than cudaGetDevice, which may tell 0 of no GPU at all.
+  // Tells more about what is missing than cudaGetDevice, which may return 0 without any GPU.
   if (count() == 0) check_presence(cudaErrorNoDevice);
   int device = 0;
   check_presence(cudaGetDevice(&device));
@@ -133,11 +133,11 @@ struct Order::State {
   Behind plain;     // guarded by mutex
   Behind captured;  // of the newest capture
   std::vector<OwnEvent> spare;
-  unsigned long long capture = 0;  ///< of the calls that come
+  unsigned long long capture = 0;  ///< of the calls that follow
 
   Behind& behind() { return capture == 0 ? plain : captured; }
 
-  /// Each of several streams waits for what is in the others.
+  /// Makes each of several streams wait for the work in the others.
   void join(std::span<const cudaStream_t> streams) {
     while (spare.size() < streams.size()) spare.push_back(new_event());
     for (std::size_t i = 0; i < streams.size(); i++)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The face's own questions to CUDA: which device a thread has, and the order of one
-/// communicator's calls over several streams. In host mode nothing is asked, and a build without
-/// CUDA has nothing to ask.
+/// The face's own questions to CUDA: which device a thread has, and the order of one communicator's
+/// calls over several streams. Host mode asks nothing, and a build without CUDA cannot ask.
 
 #include <cstddef>
 #include <functional>
@@ -14,12 +13,12 @@
 
 namespace ccoll::nccl::device {
 
-/// The calling thread's. Throws Refusal where there is no driver or no GPU.
+/// The calling thread's device. Throws Refusal if there is no driver or no GPU.
 int current();
-/// How many there are, in this process.
+/// The number of GPUs in this process.
 int count();
 
-/// The calling thread's current device is this one until the end of a scope; below 0: as it is.
+/// Makes this the calling thread's current device until the end of a scope; below 0: no change.
 class Current {
  public:
   explicit Current(int device);
@@ -32,8 +31,8 @@ class Current {
   std::unique_ptr<State> state_;
 };
 
-/// NCCL orders the calls of a communicator as they are made, whatever streams they are in; ccoll
-/// leaves that to its callers. By one thread at a time, but for is_busy and wait.
+/// NCCL orders the calls of a communicator as they are made, whatever their streams; ccoll leaves
+/// that to its callers. For one thread at a time, except is_busy and wait.
 class Order {
  public:
   Order();
@@ -41,10 +40,10 @@ class Order {
   Order(const Order&) = delete;
   Order& operator=(const Order&) = delete;
 
-  /// Calls in these streams come next: they wait for the last call, and for what is in any of these
-  /// streams already. Refuses streams that are not captured alike.
+  /// Must come before calls in these streams: they wait for the last call, and for earlier work in
+  /// any of these streams. Refuses streams that are not captured alike.
   void before(std::span<const cudaStream_t> streams);
-  /// They have come: each of the streams waits for the calls in all of them.
+  /// Must come after those calls: each of the streams waits for the calls in all of them.
   void after(std::span<const cudaStream_t> streams);
   /// Whether the last call is still in its stream.
   bool is_busy();
@@ -56,7 +55,7 @@ class Order {
   std::unique_ptr<State> state_;
 };
 
-/// Memory of the current device, and its end; also the end of cudaMalloc's.
+/// Memory of the current device; release() also takes memory of cudaMalloc.
 void* allocate(std::size_t bytes);
 void release(void* memory);
 

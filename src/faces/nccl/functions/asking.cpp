@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators tell of themselves.
+// Communicators answer questions about themselves.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -11,7 +11,7 @@
 namespace ccoll::nccl {
 namespace {
 
-/// ncclCommProperties_t by its offsets.
+/// ncclCommProperties_t, by its offsets.
 struct Properties {
   std::size_t size;
   std::uint32_t magic;
@@ -63,7 +63,7 @@ ncclResult_t tell(const char* function, ncclComm_t comm, int* to, const char* na
   });
 }
 
-/// Flags of ncclCommSuspend: all there is so far.
+/// All flags of ncclCommSuspend so far.
 constexpr int kSuspendMemory = 1;
 
 ncclResult_t suspend(const char* function, ncclComm_t comm, bool suspended) {

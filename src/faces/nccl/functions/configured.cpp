@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives of NCCL 2.31 with a config of their own. It is checked, and the cost model chooses
-// all the same: it is no result that it could change.
+// Collectives of NCCL 2.31 with a config of their own. It is checked, but the cost model still
+// chooses: the config could change no result.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -15,7 +15,7 @@
 namespace ccoll::nccl {
 namespace {
 
-/// ncclCollConfig_t by its offsets.
+/// ncclCollConfig_t, by its offsets.
 struct Layout {
   std::size_t size;
   std::uint32_t magic;
@@ -43,7 +43,7 @@ bool is_algorithm(std::string_view name) {
   return std::ranges::find(kAlgorithms, lower) != kAlgorithms.end();
 }
 
-/// A list with commas, which ^ before it turns round.
+/// Checks a list with commas, which ^ at its beginning inverts.
 void check_algorithms(std::string_view list) {
   if (list.starts_with('^')) list.remove_prefix(1);
   while (!list.empty()) {

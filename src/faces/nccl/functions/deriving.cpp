@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Communicators that are made from others: parts of them, those that are left, and larger ones.
+// Communicators that are made from others: parts of them, survivors, and larger ones.
 #include <algorithm>
 #include <vector>
 
@@ -11,13 +11,13 @@
 namespace ccoll::nccl {
 namespace {
 
-/// How a part is made of its parent's communicator; nothing: this rank is in none.
+/// Makes a part from its parent's communicator; returns nothing if this rank is in none.
 using MakePart = std::function<std::optional<Communicator>(Communicator&, const GroupOptions&)>;
 
 GroupOptions options_of(const Config& config) { return {.name = config.comm_name, .timeout = {}}; }
 
-/// A part of a revoked communicator is made of those that are left. They are all: each rank of the
-/// parent calls, as for a split.
+/// A part of a revoked communicator is made of the ranks that are left. They are all ranks: each
+/// rank of the parent calls, as for a split.
 MakePart of_whole(const std::shared_ptr<Comm>& parent, const MakePart& make_part) {
   return [parent, make_part](Communicator& communicator, const GroupOptions& options) {
     if (parent->state() != Comm::State::revoked) return make_part(communicator, options);
@@ -26,7 +26,7 @@ MakePart of_whole(const std::shared_ptr<Comm>& parent, const MakePart& make_part
   };
 }
 
-/// Makes a part of `parent` now, aside, or at the group's end, and hands it out then.
+/// Makes a part of `parent` now, in a thread, or at the group's end, and then hands it out.
 ncclResult_t derive(const char* function, const std::shared_ptr<Comm>& parent, ncclComm_t* out,
                     const Config& config, const MakePart& make_part) {
   const auto run = [=] {
@@ -43,7 +43,7 @@ ncclResult_t derive(const char* function, const std::shared_ptr<Comm>& parent, n
   return submit(std::move(job));
 }
 
-/// Both in their order, each rank once.
+/// Both are in order, with each rank once.
 struct Ranks {
   std::vector<int> left, excluded;
 };
@@ -69,7 +69,7 @@ Ranks ranks_of(const Comm& parent, const int* excluded, int count) {
   return ranks;
 }
 
-/// The id that one of the ranks has given.
+/// The id from the rank that has one.
 ncclUniqueId shared_id(Communicator& communicator, const std::optional<ncclUniqueId>& own) {
   const auto mine = own ? std::string_view(own->internal, sizeof own->internal) : "";
   for (const auto& each : communicator.all_gather_bytes(mine)) {

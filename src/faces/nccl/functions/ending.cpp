@@ -24,7 +24,7 @@ CCOLL_NCCL_FACE(ncclResult_t, CommDestroy, ncclComm_t comm) {
     if (comm == nullptr) return ncclSuccess;
     const auto it = comm_of(comm);
     const auto run = [comm] { taken(comm)->destroy(); };
-    // Nobody can ask one that is gone how far it is: this always waits, but not for long.
+    // Nobody can ask a communicator that is gone: this always waits, but not for long.
     if (is_group_open()) return submit({.function = kFunction, .comm = it, .run = run});
     run();
     return ncclSuccess;

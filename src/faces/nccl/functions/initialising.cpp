@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ncclCommInit* and its kin.
+// ncclCommInit* and related functions.
 #include "ccoll/store.hpp"
 #include "faces/nccl/group.hpp"
 #include "faces/nccl/handle.hpp"
@@ -15,7 +15,7 @@ void check_rank(int rank, int size) {
     refuse(ncclInvalidArgument, "rank {} of {}: expected 0 to {}", rank, size, size - 1);
 }
 
-/// Hands out a communicator at once, and starts it now, aside, or at the group's end.
+/// Hands out a communicator at once, and starts it now, in a thread, or at the group's end.
 ncclResult_t begin(const char* function, ncclComm_t* out, Comm::Place place, const Config& config,
                    const Meeting& at) {
   const auto comm = std::make_shared<Comm>(place, config);
@@ -79,7 +79,7 @@ CCOLL_NCCL_FACE(ncclResult_t, CommInitRankScalable, ncclComm_t* newcomm, int nra
     return ncclSuccess;
   });
   if (checked != ncclSuccess) return checked;
-  // All ranks have all ids in one order; the others' stores stay unused.
+  // All ranks have the ids in one order; the other ids' stores stay unused.
   return init(kFunction, newcomm, nranks, myrank, commIds[0], config);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory: what the library gives out, and what programs register.
+// Memory that the library gives out, and memory that programs register.
 #include "ccoll/memory.hpp"
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace ccoll::nccl {
 namespace {
 
-/// NCCL's memory lies so.
+/// Alignment of NCCL's memory.
 constexpr std::size_t kAlignment = std::size_t{2} << 20;
 
 /// Memory that ncclMemAlloc has given out in host mode.
@@ -33,7 +33,7 @@ Given& given_out() {
   return *one;
 }
 
-/// Memory that ranks of this host read where it lies.
+/// Memory that ranks of this host read directly.
 void* allocate_on_host(std::size_t bytes) {
   const auto needed = std::max<std::size_t>(bytes, 1);
   std::size_t room = 0;
@@ -58,13 +58,13 @@ void free_on_host(void* at) {
 /// A range as programs register it: with every communicator, again, and overlapping with others.
 using Range = std::pair<void*, std::size_t>;
 
-/// The means to lend it to other ranks, as long as anybody has it registered.
+/// Lends a range to other ranks as long as anybody has it registered.
 struct Lent {
-  Memory memory;  ///< none where ccoll cannot lend it, or lends some of it already
+  Memory memory;  ///< none if ccoll cannot lend it, or lends some of it already
   int users = 0;
 };
 
-/// Those of all communicators. A handle points to its range.
+/// Registered ranges of all communicators. A handle points to its range.
 struct Registered {
   std::mutex mutex;
   std::map<Range, Lent> ranges;
@@ -76,7 +76,7 @@ Registered& registered() {
   return *one;
 }
 
-/// It is a hint: without it the memory is copied.
+/// Lending is a hint: without it the memory is copied.
 Memory lent(const Range& range) {
   try {
     return register_memory(range.first, range.second);
@@ -94,13 +94,13 @@ const Range* registered_now(const Range& range, bool is_on_device) {
   auto& all = registered();
   const std::lock_guard lock(all.mutex);
   auto& entry = all.ranges[range];
-  // Memory of the host is lent without being registered.
+  // Host memory is lent without being registered.
   if (entry.users++ == 0 && is_on_device) entry.memory = lent(range);
   all.handles.insert(handle.get());
   return handle.release();
 }
 
-/// The means to lend a range that nobody has registered any more; none: somebody has.
+/// Returns the Memory of a range that nobody has registered any more; none if somebody has.
 Memory taken_back(const void* given) {
   const auto* const handle = static_cast<const Range*>(given);
   auto& all = registered();
@@ -112,7 +112,7 @@ Memory taken_back(const void* given) {
   if (--entry->second.users > 0) return {};
   auto memory = std::move(entry->second.memory);
   all.ranges.erase(entry);
-  // From now on it is not lent, and may be registered anew; this waits for nobody.
+  // Deregister it at once, so that it may be registered anew; this waits for nobody.
   if (memory.reset_within(std::chrono::milliseconds(0))) return {};
   return memory;
 }
@@ -121,7 +121,7 @@ void deregister(const void* given) {
   // The program may free the memory when this returns.
   constexpr std::chrono::seconds kPatience{1};
   auto memory = taken_back(given);
-  // Without the lock: other threads' calls would wait as long, one after another.
+  // Wait without the lock: other threads' calls would wait as long, one after another.
   if (!memory.reset_within(kPatience))
     log().warn(
         "ncclCommDeregister: another rank still has memory of a GPU open that was "
@@ -185,7 +185,7 @@ CCOLL_NCCL_FACE(ncclResult_t, CommWindowRegister, ncclComm_t comm, void* buff, s
   return guarded("ncclCommWindowRegister", [&] {
     comm_of(comm)->check_known();
     check_range(buff, size);
-    // As NCCL has it where memory cannot be symmetric: no window, and clients do without.
+    // As in NCCL if memory cannot be symmetric: no window, and clients do without.
     given(win, "win") = nullptr;
     return ncclSuccess;
   });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ncclParam*: the variables of NCCL's that are in force here, as texts and numbers.
+// ncclParam*: those of NCCL's variables that have an effect here, as texts and numbers.
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include "faces/nccl/settings/environment.hpp"
 #include "system/log.hpp"
 
-// A handle points to this: it lives as long as the process.
+// A handle points to this, which lives as long as the process.
 struct ncclParamHandle {
   const ccoll::nccl::Seen* seen;
 };
@@ -20,7 +20,7 @@ struct ncclParamHandle {
 namespace ccoll::nccl {
 namespace {
 
-/// Those that set something, and lie as long as the process.
+/// The variables that set something; they live as long as the process.
 const std::vector<ncclParamHandle>& parameters() {
   static const auto* const all = [] {
     auto* const made = new std::vector<ncclParamHandle>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions that ccoll does not have: each says so, and what to do instead. Programs link these
-// symbols all the same, and one that is missing would keep them from starting.
+// symbols all the same, and a missing one would keep them from starting.
 #include <cstdint>
 
 #include "faces/nccl/handle.hpp"

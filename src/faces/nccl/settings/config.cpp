@@ -12,7 +12,7 @@
 namespace ccoll::nccl {
 namespace {
 
-/// The fields by their offsets, up to the newest that is known.
+/// The fields at their offsets, up to the newest version that is known.
 struct Layout {
   std::size_t size = sizeof(Layout);
   std::uint32_t magic = 0;
@@ -40,7 +40,7 @@ static_assert(sizeof(Layout) == 96 && offsetof(Layout, blocking) == 16 &&
               offsetof(Layout, net_name) == 32 && offsetof(Layout, comm_name) == 48 &&
               offsetof(Layout, nvls_ctas) == 68 && offsetof(Layout, graph_stream_ordering) == 92);
 
-/// A field of a later version may lie where an older one has padding, which holds anything.
+/// A field of a later version may lie in an older one's padding, which holds anything.
 void forget_what_is_newer(Layout& all) {
   const auto version = all.version;
   if (version < 21700) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// ncclConfig_t as programs of any year have it: what their header had is read, and nothing else.
+/// ncclConfig_t as programs of any year have it: only the fields of their header are read.
 
 #include <climits>
 #include <string>
@@ -31,12 +31,12 @@ struct Config {
   friend bool operator==(const Config&, const Config&) = default;
 };
 
-/// Reads the bytes of an ncclConfig_t; NULL is one that says nothing. Strings are
-/// copied. Never reads beyond the size that the config itself tells. Throws Refusal.
+/// Reads the bytes of an ncclConfig_t; NULL sets nothing. Strings are copied. It never reads beyond
+/// the size in the config itself. Throws Refusal.
 Config read_config(const void* config);
 
-/// `config`, and `otherwise` where it says nothing: how a communicator inherits. A name is not
-/// inherited.
+/// `config`, and `otherwise` for fields that are not set: how a communicator inherits. A name is
+/// not inherited.
 Config inherited(Config config, const Config& otherwise);
 
 }  // namespace ccoll::nccl

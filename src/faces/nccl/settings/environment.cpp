@@ -25,7 +25,7 @@ std::string file_text(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The environment's, and those of NCCL's files: what is set first counts.
+/// Variables of the environment, then of NCCL's files: the first value counts.
 Variables variables_of_process() {
   auto all = variables_that_begin_with("NCCL_");
   std::vector<std::string> files;
@@ -38,7 +38,7 @@ Variables variables_of_process() {
   return all;
 }
 
-/// Reads ccoll's own variables. A value that cannot be is remarked as any other variable.
+/// Reads ccoll's own variables. An impossible value gets a remark like any other variable.
 void read_own(Settings& read) {
   const auto refused = [&](const Failure& failure) {
     read.seen.push_back(
@@ -74,7 +74,7 @@ Settings settings_of_process() {
   return read;
 }
 
-/// Where this library lies: programs find libnccl.so.2 in many ways.
+/// The path of this library: programs find libnccl.so.2 in many ways.
 std::string own_path() {
   Dl_info info{};
   if (::dladdr(reinterpret_cast<const void*>(&own_path), &info) == 0 || info.dli_fname == nullptr)
@@ -82,7 +82,7 @@ std::string own_path() {
   return info.dli_fname;
 }
 
-/// One line with all that were seen, and a warning for each that deserves one.
+/// Logs one line with all variables seen, and a warning for each that deserves one.
 void tell(const Settings& read) {
   log().info("ccoll {} answers as NCCL {}: {}", version(), read.version, own_path());
   std::vector<std::string> all;

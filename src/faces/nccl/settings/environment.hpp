@@ -20,8 +20,8 @@ namespace ccoll::nccl {
 enum class Fate {
   used,        ///< it sets something here
   no_meaning,  ///< it has nothing to set here, and results do not depend on it
-  refused,     ///< no communicator is made as long as it says that
-  silent,      ///< it is another program's
+  refused,     ///< no communicator is made while it has that value
+  silent,      ///< it belongs to another program
   unknown,
 };
 
@@ -38,31 +38,31 @@ struct Seen {
 };
 
 struct Settings {
-  bool host = false;  ///< buffers are memory of the host
+  bool host = false;  ///< buffers are host memory
   int version = kReportedVersion;
   std::chrono::milliseconds timeout = kNoLimit;
   std::chrono::milliseconds start_timeout = std::chrono::minutes(30);
   std::chrono::milliseconds warn_after = std::chrono::seconds(60);  ///< 0: never
   std::optional<int> blocking;
-  std::string comm_id;  ///< the address that all ids are to have; empty: none
+  std::string comm_id;  ///< the address for all ids; empty: none
   bool tells_version = false;
   bool registers = true;
-  /// The values of ccoll's own variables where the environment does not set them.
+  /// Values of ccoll's own variables that the environment does not set.
   std::map<std::string, std::string> fallbacks;
   std::vector<Seen> seen;
 };
 
-/// Reads `variables`, all of NCCL's that are set. Fields that ccoll's own variables set are as
-/// where nothing sets them.
+/// Reads `variables`, all of NCCL's that are set. Fields for ccoll's own variables keep their
+/// defaults.
 Settings translated(const std::map<std::string, std::string>& variables);
 
 /// The `NAME=value` lines of a text; `#` begins a comment.
 std::map<std::string, std::string> parsed_lines(const std::string& text);
 
-/// Those of this process. The first call reads them.
+/// The settings of this process. The first call reads them.
 const Settings& settings() noexcept;
-/// Throws Refusal where something is set that cannot be done, and warns and tells, once, what
-/// became of each variable. For who makes a communicator or an id.
+/// For making a communicator or an id: throws Refusal if a variable asks for the impossible. Warns
+/// and tells, once, what became of each variable.
 void check_environment();
 
 }  // namespace ccoll::nccl

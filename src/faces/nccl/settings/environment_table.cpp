@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one table of NCCL's variables, and what becomes of each.
+// The one table of NCCL's variables, and the fate of each.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct Outcome {
 Outcome no_meaning(std::string_view why = {}) { return {Fate::no_meaning, std::string(why)}; }
 Outcome refused(std::string_view why) { return {Fate::refused, std::string(why)}; }
 
-/// Sets a variable of ccoll's.
+/// Sets one of ccoll's variables.
 Outcome sets(Settings& read, const char* name, std::string value) {
   Outcome outcome{Fate::used, fmt::format("{}={}", name, value)};
   read.fallbacks.emplace(name, std::move(value));
@@ -46,7 +46,7 @@ std::optional<long> whole(const std::string& text) {
 
 using Apply = Outcome (*)(const std::string& value, Settings& read);
 
-/// For a value that goes into a variable of ccoll's as it is.
+/// For a value that goes unchanged into one of ccoll's variables.
 template <const auto& kName>
 Outcome copied(const std::string& value, Settings& read) {
   return sets(read, kName, value);
@@ -159,11 +159,11 @@ Outcome nothing(const std::string& /*value*/, Settings& /*read*/) { return no_me
 Outcome others(const std::string& /*value*/, Settings& /*read*/) { return {Fate::silent}; }
 
 struct Entry {
-  std::string_view name;  ///< one that ends in * stands for all that begin so
+  std::string_view name;  ///< a name that ends in * stands for all with that beginning
   Apply apply;
 };
 
-// The first that fits counts.
+// The first match counts.
 constexpr Entry kTable[] = {
     {"NCCL_DEBUG", debug},
     {"NCCL_DEBUG_FILE", copied<kLogFile>},
@@ -280,7 +280,7 @@ bool fits(std::string_view pattern, std::string_view name) {
   return name == pattern;
 }
 
-/// The remark on a name that nobody knows.
+/// The remark on an unknown name.
 std::string meant_by(std::string_view name) {
   std::vector<std::string_view> names;
   for (const auto& entry : kTable)

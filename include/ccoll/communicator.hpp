@@ -123,16 +123,16 @@ class CCOLL_API Communicator {
   /// been over before it showed that another rank made a different call (a last broadcast to which
   /// each of two ranks sent as the root). To find that, a rank that closes tells its ring
   /// neighbours its last 8 calls, and they compare; it waits until they have them, 200 ms at most.
-  /// If ranks close at once, at least one is told. If one of these calls was a gather_v, scatter_v
-  /// or all_to_all_v, whose counts only two ranks can compare, it waits until all have closed, 1 s
-  /// at most, and all are told. Otherwise it is not collective: if a rank closes its last
-  /// communicator before another has made its call, only the other one learns of a difference, from
-  /// its call or close. In a reduction's function that a call of this communicator is in on the
-  /// same thread, it is Error{invalid_argument}, and the communicator is as before. Whatever else
-  /// it throws, the communicator has ended, as if moved from.
+  /// If ranks close at once, at least one is told. Only two ranks can compare the counts of a
+  /// gather_v, scatter_v or all_to_all_v: if one of these calls was such a call, it waits until all
+  /// have closed, 1 s at most, and all are told. Otherwise it is not collective: if a rank closes
+  /// its last communicator before another has made its call, only the other one learns of a
+  /// difference, from its call or close. In a reduction's function that a call of this communicator
+  /// is in on the same thread, it is Error{invalid_argument}, and the communicator is as before.
+  /// Whatever else it throws, the communicator has ended, as if moved from.
   void close();
-  /// Ends all that is under way in this communicator, on every rank, with an Error{aborted} that
-  /// contains this rank and `reason`, and breaks it, as if a call had failed. From any thread,
+  /// Ends all that is under way in this communicator, on every rank, and breaks it, as if a call
+  /// had failed. The Error{aborted} contains this rank and `reason`. From any thread,
   /// whatever the others are doing, also before anything has failed; it waits for nobody and
   /// returns at once. Threads that are in calls of this communicator return within 1 s, on every
   /// rank; a thread that is in a function of the caller's returns once that has. So do threads of

@@ -106,8 +106,8 @@ struct CCOLL_API DeviceOptions {
   /// (Counters::device_memory_bytes). Later communicators of the process use it again; CUDA gets
   /// it back when no communicator and no graph with calls of one is left.
   std::size_t staging_bytes = std::size_t{64} << 20;
-  /// GPU memory that each communicator takes whose collectives GPUs make, in bytes, at least 1: for
-  /// all ranks of a team on one GPU together, else for each rank. Kernels take 7 MiB more, for
+  /// GPU memory of a communicator whose collectives GPUs make, in bytes, at least 1: for all ranks
+  /// of a team on one GPU together, else for each rank. Kernels take 7 MiB more, for
   /// flags and programs (Counters::device_workspace_bytes).
   std::size_t workspace_bytes = std::size_t{32} << 20;
   /// The most blocks of threads that a GPU runs for one collective; the rest is left to other
@@ -119,11 +119,11 @@ struct CCOLL_API DeviceOptions {
   /// copies, through memory that all ranks share. An abort does not end copies that have begun.
   /// CCOLL_DEVICE_COPIES.
   DeviceCopies copies = DeviceCopies::by_size;
-  /// Messages in streams above CommunicatorOptions::eager_limit between ranks that RDMA serves go
-  /// from and to memory of the GPU without a copy on the host, where network card and GPU can do
-  /// that (docs/gpu.md). Not with `checksum`. The first such message of a pair, in either
-  /// direction, is copied: it brings the link. Messages of graphs stay as they were captured.
-  /// CCOLL_GPU_DIRECT.
+  /// If network card and GPU can do it (docs/gpu.md), messages in streams between ranks that RDMA
+  /// serves go from and to memory of the GPU without a copy on the host. This holds for messages
+  /// above CommunicatorOptions::eager_limit, and not with `checksum`. The first such message of a
+  /// pair, in either direction, is copied: it brings the link. Messages of graphs stay as they were
+  /// captured. CCOLL_GPU_DIRECT.
   bool direct_messages = false;
 };
 

@@ -58,14 +58,14 @@ struct SharedMemoryOptions {
   /// communicators. Links take little of the last quarter, because they give back slots that were
   /// read. A link that finds nothing left uses the next transport. CCOLL_SLOT_MEMORY, in MiB.
   std::size_t slot_bytes = std::size_t{256} << 20;
-  /// Ranks of a host may read what this rank sends from ordinary memory where it lies, by
+  /// Ranks of a host may read data that this rank sends directly from ordinary memory, by
   /// process_vm_readv(2), and this rank may read theirs: one copy instead of two. Each link tries
-  /// it when it is made. If the kernel forbids it then or later (ptrace_scope, seccomp, lost
-  /// privileges, memory of a device), or one of the two ranks does not want it, data pass through
-  /// shared slots. CCOLL_SINGLE_COPY.
+  /// it when it is made. Data pass through shared slots if one of the two ranks does not want it,
+  /// or if the kernel forbids it then or later (ptrace_scope, seccomp, lost privileges, memory of a
+  /// device). CCOLL_SINGLE_COPY.
   bool single_copy = true;
   /// Memory of this process that other ranks read again and again may become huge pages, by
-  /// madvise(2)'s MADV_COLLAPSE where the system allows it. Bytes and addresses stay as they are,
+  /// madvise(2)'s MADV_COLLAPSE if the system allows it. Bytes and addresses stay as they are,
   /// and only memory that a forked child shares takes more room. Large memory is then read up to
   /// three times as fast. CCOLL_HUGE_PAGES.
   bool huge_pages = true;
@@ -105,9 +105,9 @@ struct CCOLL_API CommunicatorOptions {
   std::string algorithm = {};
   /// The most parallel lanes of an algorithm, up to 1024; 0: by cost. CCOLL_LANES.
   int max_lanes = 0;
-  /// Reductions of floats give bits that depend on the contributions and their ranks alone: each
-  /// element is one sum (product, average) from rank 0 up, rounded as ReduceOp says for one step,
-  /// whatever the size of the call, the operation, the transport and the hosts. Only algorithms
+  /// Reductions of floats give bits that depend on the contributions and their ranks alone,
+  /// whatever the size of the call, the operation, the transport and the hosts. Each element is one
+  /// sum (product, average) from rank 0 up, rounded as ReduceOp says for one step. Only algorithms
   /// that combine everything in one step are then used for them (one_shot, two_shot, linear).
   /// Without it, results are the same on all ranks, and from run to run for equal calls on equal
   /// ranks and hosts under the same tuning file. CCOLL_DETERMINISTIC.

@@ -49,10 +49,11 @@ inline constexpr std::array kDataTypes = {
 /// - Integers: `sum` and `product` wrap modulo 2^bits; `avg` is the wrapped sum, divided once by
 ///   the number of ranks, rounding towards zero; `bit_and`, `bit_or`, `bit_xor` work on each bit.
 /// - Floats of 16 and 8 bits are combined in float32 and rounded once per step of the algorithm, to
-///   nearest, ties to even (`cc-bench explain` prints how many such steps an algorithm has). `avg`
-///   divides first; of float16 and float8 it rounds once in all. What is too big becomes infinite;
-///   in float8_e4m3, which has no infinity, NaN, as torch's conversions do: like infinity it stays
-///   to the end, so an overflow never passes for a number, as it would if it saturated at 448.
+///   nearest, ties to even. (`cc-bench explain` prints the number of these steps.) `avg` divides
+///   first; for float16 and float8 it rounds once in all. A result that is too big becomes
+///   infinite; in float8_e4m3, which has no infinity, it becomes NaN, as in torch's conversions.
+///   Like infinity it stays to the end, so an overflow never passes for a number, as it would
+///   if it saturated at 448.
 /// - Every NaN that comes out of combining is the type's canonical one, so that all ranks agree bit
 ///   by bit. A NaN among the contributions makes it also the result of `min` and `max`, for which
 ///   -0 < +0.

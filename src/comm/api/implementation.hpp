@@ -571,7 +571,7 @@ class Communicator::Implementation final
   static std::string note_of(std::string_view label,
                              const std::shared_ptr<const Reduction::Custom>& reduction);
   std::string ranks_text(const std::vector<Rank>& ranks) const;
-  /// For a call that timed out: its progress, how long it has stood there, and whom it waits for.
+  /// For a call that timed out: its progress, how long it stands there, the ranks it waits for.
   std::string whereabouts(const CollectiveOperation& operation, Clock::time_point now) const;
   /// The reason why it has not begun.
   static std::string_view not_begun(const CollectiveOperation& operation);

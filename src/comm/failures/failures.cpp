@@ -547,7 +547,7 @@ void Communicator::Implementation::depart(std::uint32_t rank, Departure how, con
   const auto here = group_.rank_of(rank);
   if (!here) return;
   note_closed(rank);
-  // Only rank 0 counts the ranks that have closed.
+  // Rank 0 counts the ranks that have closed: without it nobody tells when all have.
   if (*here == 0) farewells_.end();
   departures_.add({*here, how, why, Clock::now()});
   has_news_.store(true, std::memory_order_release);

@@ -63,7 +63,7 @@ Status install() {
   return {};
 }
 
-/// Of the other communicators of a failed one's rank, this many write dumps, the newest first.
+/// If a communicator fails, this many others of its rank write dumps, those made last.
 constexpr std::size_t kMostBeside = 64;
 
 /// Waits on the service thread for the bell, if there is one, for all communicators that live.

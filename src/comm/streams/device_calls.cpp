@@ -439,7 +439,7 @@ Failure Communicator::Implementation::not_entered_as_owner(const Result<device::
 }
 
 void Communicator::Implementation::end_what_devices_made_as_owner() {
-  progress_as_owner();  // begins what streams have come to
+  progress_as_owner();  // begins calls that streams have reached
   wait_as_owner({weak_from_this(), stream_calls_.left_behind_as_owner()}, Clock::now() + kForHosts);
 }
 

@@ -2,8 +2,8 @@
 #pragma once
 
 /// A communicator's calls in CUDA streams: which are under way, and how they end. The call itself
-/// is an operation like any other: on host memory to which the stream copies (gpu/staging.hpp) or,
-/// beside a device that makes the call (gpu/device_way.hpp), the barrier by which ranks find
+/// is an operation like any other, on host memory to which the stream copies (gpu/staging.hpp).
+/// Beside a device that makes the call (gpu/device_way.hpp), it is the barrier by which ranks find
 /// whether all make the same. A collective takes its place among the communicator's others when it
 /// is called, and begins when the stream has reached it. Messages, and calls of a graph, are called
 /// when the stream has reached them.

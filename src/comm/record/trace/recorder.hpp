@@ -72,7 +72,7 @@ class Recorder {
   void write();
 
  private:
-  /// A process that is killed leaves most of its trace: all but a second, or a fraction.
+  /// A second, or a fraction in processor ticks: a killed process loses only so much of its trace.
   static constexpr std::uint64_t kBetweenWrites = 1'000'000'000;
 
   Recorder(FileDescriptor file, std::string path, std::size_t buffer_bytes, bool counter);

@@ -100,7 +100,7 @@ const Range* registered_now(const Range& range, bool is_on_device) {
   return handle.release();
 }
 
-/// Returns the Memory of a range that nobody has registered any more; none if somebody has.
+/// Returns the Memory of a range that nobody has registered any more; none if it still is.
 Memory taken_back(const void* given) {
   const auto* const handle = static_cast<const Range*>(given);
   auto& all = registered();

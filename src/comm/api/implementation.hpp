@@ -364,8 +364,7 @@ class Communicator::Implementation final
   /// Enters as far as possible until `until`.
   Result<device::Entry> enter(device::StreamOp& stream_op, const Entering& entering,
                               Clock::time_point until);
-  /// Waits for hosts: a caller learns from its stream alone that a call is over; other hosts may
-  /// not.
+  /// Lets other hosts end their parts: a caller learns from its stream alone that a call is over.
   void end_what_devices_made_as_owner();
   /// The error that kept a call from being entered, or that its limit has passed.
   Failure not_entered_as_owner(const Result<device::Entry>& entry, bool is_captured);
@@ -436,7 +435,7 @@ class Communicator::Implementation final
   void end_shrinking(const Ranks& excluded, bool well) noexcept;
   /// The ranks that are not gone; every rank gets the same list.
   Result<std::vector<Rank>> survivors(const RollCall& call, std::chrono::milliseconds timeout);
-  /// The same, but an exception ends the attempt on the other ranks, too: they would wait here.
+  /// The same, but an exception ends the attempt on the other ranks, too: they wait for this one.
   Result<std::vector<Rank>> survivors_or_told(const RollCall& call,
                                               std::chrono::milliseconds timeout);
   /// Waits until the roll call is over; an error says why this rank stopped waiting.
@@ -690,7 +689,7 @@ class Communicator::Implementation final
   std::shared_ptr<DumpSignal> dump_signal_;  // immutable after make; null: no files
   std::string dump_directory_;               // immutable after make; empty: no files
   std::atomic<bool> dump_wanted_{false};     // by request_dump
-  std::atomic<bool> failure_dumped_{false};  // this file is never overwritten
+  std::atomic<bool> failure_dumped_{false};  // later failures' dumps do not replace it
   std::string dump_reason_;                  // guarded by mutex_: for dump_wanted_
 
   std::atomic<bool> has_news_{false};

@@ -258,7 +258,7 @@ void Communicator::Implementation::compare_subgroups(Rank peer, const Waiting& w
   // Or all have heard that it failed: that flood goes ahead of this rank's own failure's.
   const auto theirs = subgroup_id(waiting.signature.count, waiting.sequence);
   if (member_->control().has_failed(theirs)) return;
-  // The list lacks the peer: that group may be made first, and then the peer's.
+  // This rank's list lacks the peer: its group may be made first, and then the peer's.
   if (std::ranges::find(making_->ranks, peer) == making_->ranks.end()) return;
   const Failure failure{
       ErrorKind::mismatch,
@@ -294,7 +294,7 @@ Made Communicator::Implementation::shrink(const GroupOptions& options, Ranks exc
   end.well = made.has_value();
   if (!made) return made;
   // A failure that ends the job without a culprit (another rank gave up a start-up) ends whatever
-  // is made of it: return it, lest the caller shrinks for ever. (Copy it only if there is one: the
+  // is made of it: return it, or the caller shrinks for ever. (Copy it only if there is one: the
   // others have theirs by now, and would wait for a rank that has no memory for it.)
   const std::lock_guard lock((*made)->mutex_);
   const auto& news = (*made)->news_;

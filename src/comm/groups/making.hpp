@@ -37,8 +37,8 @@ Result<Ranks> excluded_ranks(std::span<const int> ranks, Rank self, Rank size);
 
 /// Tells roll calls apart, of all ranks or of all without the same ones.
 struct Shrinks {
-  std::uint64_t well = 0;      ///< how many ended well
-  std::uint32_t attempts = 0;  ///< since then, that did not
+  std::uint64_t well = 0;      ///< that ended well
+  std::uint32_t attempts = 0;  ///< failed ones since then
 };
 
 }  // namespace ccoll

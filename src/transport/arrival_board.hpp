@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Where links that peers open meet the receiving ends that this rank opens, whichever comes first.
-/// One per rank and transport. Thread-safe.
+/// Matches links that peers open with the receiving ends that this rank opens, in either order. One
+/// per rank and transport. Thread-safe.
 
 #include <algorithm>
 #include <map>
@@ -20,15 +20,15 @@
 
 namespace ccoll {
 
-/// `T`: what connects a link.
+/// `T`: the connection of a link.
 template <typename T>
 class ArrivalBoard {
  public:
-  /// `descriptors`: of each that waits.
+  /// `descriptors`: used by each connection that waits.
   explicit ArrivalBoard(std::uint32_t rank, std::size_t descriptors = 1)
       : rank_(rank), descriptors_(descriptors) {}
 
-  /// For the receiving end of `id`: what has come, or will.
+  /// For the receiving end of `id`: a delivery that has arrived or will.
   std::shared_ptr<Delivery<T>> await(const LinkId& id, const std::shared_ptr<Waiter>& waiter) {
     std::lock_guard lock(mutex_);
     if (const auto found = arrived_.find(id); found != arrived_.end()) {
@@ -42,8 +42,8 @@ class ArrivalBoard {
     return delivery;
   }
 
-  /// Whether `id` may arrive now. If not, its sender is to be told to come again: a peer may be
-  /// ahead by as many links as it likes, but not use up this process's descriptors.
+  /// Whether `id` may arrive. If not, its sender must retry: a peer may be ahead by any number of
+  /// links, but must not use up this process's descriptors.
   bool has_place(const LinkId& id) {
     std::lock_guard lock(mutex_);
     if (awaited_.contains(id) || forgotten_.contains(id.communicator)) return true;
@@ -56,7 +56,7 @@ class ArrivalBoard {
     return false;
   }
 
-  /// A peer has opened `id`. Returns what nobody will take; the caller says so to the peer.
+  /// A peer has opened `id`. Returns `thing` if nobody will take it; the caller tells the peer.
   std::optional<T> arrive(const LinkId& id, T thing) {
     std::lock_guard lock(mutex_);
     if (const auto found = awaited_.find(id); found != awaited_.end()) {
@@ -69,7 +69,7 @@ class ArrivalBoard {
       return std::nullopt;
     }
     if (forgotten_.contains(id.communicator)) return thing;
-    // Each link connects once; a second connection for it is nobody's.
+    // Each link connects once; drop a second connection.
     const auto [entry, is_new] = arrived_.try_emplace(id, std::make_shared<Delivery<T>>());
     if (!is_new) return thing;
     entry->second->deliver(std::move(thing));
@@ -88,7 +88,7 @@ class ArrivalBoard {
     listening_[communicator] = std::move(arrivals);
   }
 
-  /// As Transport's. `dropped` is told of each that had come.
+  /// As Transport's. Calls `dropped` with each connection that had arrived.
   template <typename Dropped>
   void forget(std::uint64_t communicator, Dropped dropped) {
     std::lock_guard lock(mutex_);
@@ -105,16 +105,16 @@ class ArrivalBoard {
  private:
   /// Communicators that have ended, remembered for links that are still on their way.
   static constexpr std::size_t kForgotten = 1024;
-  /// So many receiving ends may wait before one looks which of them are gone.
+  /// With this many waiting, await() begins to look for ends that are gone.
   static constexpr std::size_t kFewAwaited = 64;
 
-  /// A receiving end whose peer has not come yet; gone with its link.
+  /// A receiving end whose peer has not come yet; expires with its link.
   struct Awaited {
     std::weak_ptr<Delivery<T>> delivery;
     std::weak_ptr<Waiter> waiter;
   };
 
-  /// Receiving ends that are gone; seldom, so that opening one costs no look at all others.
+  /// Drops receiving ends that are gone. Rare, so that opening one does not scan all others.
   void drop_gone() {
     if (awaited_.size() < drop_gone_at_) return;
     std::erase_if(awaited_, [](const auto& entry) { return entry.second.delivery.expired(); });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Who has opened a link to this rank that this rank has not opened: the transports tell, the
-/// communicator looks. So it hears from whoever calls without opening a link from everyone.
+/// Links that peers have opened to this rank and this rank has not. The transports add them, the
+/// communicator takes them. So it learns which peers call, without opening a link from each.
 
 #include <atomic>
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace ccoll {
 
 class Arrivals {
  public:
-  /// Of the links to rank `to` of the job that belong to that communicator and lane.
+  /// For the links of that communicator and lane to rank `to` of the job.
   Arrivals(std::uint64_t communicator, std::uint32_t to, std::uint16_t lane,
            std::shared_ptr<Waiter> waiter)
       : communicator_(communicator), to_(to), lane_(lane), waiter_(std::move(waiter)) {}
@@ -29,7 +29,7 @@ class Arrivals {
     return id.communicator == communicator_ && id.to == to_ && id.lane == lane_;
   }
 
-  /// That rank of the job has opened such a link. By a transport, from any thread.
+  /// That rank of the job has opened such a link. Called by a transport, on any thread.
   void add(std::uint32_t from) {
     {
       std::lock_guard lock(mutex_);
@@ -38,7 +38,7 @@ class Arrivals {
     }
     waiter_->ring_if_asleep();
   }
-  /// Those who came since take() was last called. Their links may have been opened meanwhile.
+  /// The senders since the last take(). Their links may have been opened here meanwhile.
   std::vector<std::uint32_t> take() {
     if (!any_.load()) return {};
     std::lock_guard lock(mutex_);

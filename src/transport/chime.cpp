@@ -17,12 +17,12 @@
 namespace ccoll {
 namespace {
 
-/// So many of peers may be known before one looks which of them are gone.
+/// With this many peers known, of_peer() begins to look for chimes that are gone.
 constexpr std::size_t kFew = 64;
 
 struct Known {
   ProcessMutex mutex;
-  // guarded by mutex; by the memory of their process's bells, and their number there
+  // guarded by mutex; key: the memory of the process's bells, and the chime's number there
   std::map<std::pair<const Segment*, std::uint32_t>, std::weak_ptr<Chime>> chimes;
   std::size_t look_at = kFew;  // guarded by mutex: size at which to drop some
 };
@@ -33,7 +33,7 @@ Known& known() {
   return instance;
 }
 
-/// Before main: at its first use another thread could be in fork() already.
+/// Made before main: at first use, another thread could be in fork() already.
 [[maybe_unused]] const auto& known_made_early = known();
 
 }  // namespace
@@ -43,7 +43,7 @@ Result<std::shared_ptr<Chime>> Chime::make() {
   FileDescriptor event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!event.open()) return fail(ErrorKind::exhausted, "eventfd: {}", os_error(errno));
   std::shared_ptr<Chime> made(new Chime(std::move(event), made_so_far++ % kNumbers, nullptr));
-  // Who lacks descriptors is to hear so now, not when he is about to sleep.
+  // Report a lack of descriptors here, not at the first sleep.
   auto set = made->make_set();
   if (!set) return tl::unexpected(set.error());
   made->free_.push_back(std::move(*set));
@@ -74,7 +74,7 @@ Result<FileDescriptor> Chime::make_set() const {
   FileDescriptor set(epoll_create1(EPOLL_CLOEXEC));
   if (!set.open()) return fail(ErrorKind::exhausted, "epoll_create1: {}", os_error(errno));
   epoll_event event{};
-  // By the edge: each ring is one, though the event stays ready.
+  // Edge-triggered: each ring is an edge, though the event stays ready.
   event.events = EPOLLIN | EPOLLET;
   event.data.u64 = kMark;
   if (epoll_ctl(set.number(), EPOLL_CTL_ADD, event_.number(), &event) != 0)

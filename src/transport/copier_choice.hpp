@@ -40,7 +40,7 @@ class CopierChoice {
 
   struct Transfer {
     Copier copier = Copier::receiver;
-    Clock::time_point begun = {};  ///< of one that is timed
+    Clock::time_point begun = {};  ///< set if timed
     bool is_timed = false;
   };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What connects a link, on its way from the service thread, which makes or accepts it, to the link
+/// Hands the connection of a link from the service thread, which makes or accepts it, to the link
 /// that will own it.
 
 #include <atomic>
@@ -15,17 +15,17 @@ namespace ccoll {
 template <typename T>
 class Delivery {
  public:
-  /// On the service thread, once: what connects the link, or why there is none.
+  /// On the service thread, once: the connection of the link, or why there is none.
   void deliver(T thing) { deliver(State::there, thing_, std::move(thing)); }
   void deliver(Failure failure) { deliver(State::failed, failure_, std::move(failure)); }
 
-  /// By the link, cheap while there is nothing: the thing, which then is its own; once.
+  /// By the link, cheap while nothing is there: moves the connection out, once.
   std::optional<T> take() {
     if (state_.load(std::memory_order_acquire) != State::there) return std::nullopt;
     state_.store(State::taken, std::memory_order_relaxed);
     return std::exchange(thing_, std::nullopt);
   }
-  /// Whether take() would give it.
+  /// Whether take() would return it.
   bool there() const { return state_.load(std::memory_order_acquire) == State::there; }
   const Failure* failure() const {
     return state_.load(std::memory_order_acquire) == State::failed ? &*failure_ : nullptr;

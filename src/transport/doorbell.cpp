@@ -30,7 +30,7 @@ class CellPool {
     if (std::exchange(process_, getpid()) != getpid()) free_.clear();
     if (free_.empty()) {
       auto more = Segment::make("ccoll-bells", kCells * kCellBytes);
-      // Then ranks of other processes are not to be had by shared memory anyway.
+      // Without shared memory, no other process can map this cell anyway.
       if (!more && more.error().kind == ErrorKind::unsupported)
         more = Segment::make_private(kCells * kCellBytes);
       if (!more) return tl::unexpected(more.error());
@@ -57,7 +57,7 @@ CellPool& pool() {
   return instance;
 }
 
-/// Before main: at its first use another thread could be in fork() already.
+/// Made before main: at first use, another thread could be in fork() already.
 [[maybe_unused]] const auto& pool_made_early = pool();
 
 }  // namespace

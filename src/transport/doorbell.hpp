@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Ringing a rank out of its sleep: the word that says that it sleeps, how often it was rung, and
-/// the chime that ends the sleep. All can be handed to peers in other processes.
+/// Wakes a sleeping rank: its sleep word, a count of rings, and the chime that ends the sleep. All
+/// can be handed to peers in other processes.
 
 #include <atomic>
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace ccoll {
 class Doorbell {
  public:
   static Result<std::shared_ptr<Doorbell>> make(std::shared_ptr<Chime> chime);
-  /// Of a peer, which has handed over its chime's event, its memory() and its number().
+  /// A peer's, which has handed over its chime's event, its memory() and its number().
   static Result<std::shared_ptr<Doorbell>> of_peer(FileDescriptor event,
                                                    const FileDescriptor& memory,
                                                    std::uint32_t number);
@@ -29,7 +29,7 @@ class Doorbell {
 
   Chime& chime() const { return *chime_; }
   const FileDescriptor& memory() const { return cells_->file(); }
-  /// Its chime's, and where it lies in its memory.
+  /// The chime's number, and the cell's index in the memory.
   std::uint32_t number() const { return chime_->number() << kCellBits | cell_; }
 
   void set_asleep() { word_.set_asleep(); }
@@ -42,13 +42,13 @@ class Doorbell {
     rings_.fetch_add(1);
     chime_->ring();
   }
-  /// How often; each comes before the chime is heard.
+  /// The count of rings; each is counted before the chime is heard.
   std::uint32_t rings() const { return rings_.load(); }
 
  private:
   static constexpr unsigned kCellBits = 8;
   static_assert(std::uint64_t{Chime::kNumbers} << kCellBits == std::uint64_t{1} << 32);
-  /// In memory that is all zero at first.
+  /// The memory is zero at first.
   struct Cell {
     SleepWord word;
     std::atomic<std::uint32_t> rings{0};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What serves the pairs of ranks that turn out to be unable to use a transport.
+/// Serves the pairs of ranks that turn out to be unable to use a transport.
 
 #include <map>
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace ccoll {
 
-/// One per rank; thread-safe. A pair that had to go another way once always does.
+/// One per rank; thread-safe. A pair that has fallen back once always does.
 class Fallback {
  public:
   Fallback(std::uint32_t rank, std::shared_ptr<Transport> transport)
@@ -23,7 +23,7 @@ class Fallback {
   /// Null where no other transport may be used.
   Transport* transport() const { return transport_.get(); }
 
-  /// It does not work with rank `to`.
+  /// The first transport does not work with rank `to`.
   void settle(std::uint32_t to, const std::string& why) {
     std::lock_guard lock(mutex_);
     pairs_.try_emplace(to, why);
@@ -32,14 +32,14 @@ class Fallback {
     std::lock_guard lock(mutex_);
     return pairs_.contains(to);
   }
-  /// It works instead: said once for each pair. Not earlier, for a rank that leaves refuses too.
+  /// The fallback works: warns once for each pair. Not earlier, for a rank that leaves refuses too.
   void works(std::uint32_t to) {
     std::lock_guard lock(mutex_);
     const auto found = pairs_.find(to);
     if (found == pairs_.end() || found->second.empty()) return;
     log().warn("rank {}: {}; another transport is used", rank_, std::exchange(found->second, {}));
   }
-  /// Of `link`, to rank `to` in another way; `has_worked`: whether that has been said.
+  /// link.has_room(), for a fallback `link` to rank `to`; `has_worked`: works() has been called.
   bool has_room(SendLink& link, std::uint32_t to, bool& has_worked) {
     if (!has_worked && link.connected()) {
       has_worked = true;
@@ -52,7 +52,7 @@ class Fallback {
   const std::uint32_t rank_;
   const std::shared_ptr<Transport> transport_;
   std::mutex mutex_;
-  std::map<std::uint32_t, std::string> pairs_;  // guarded by mutex_; why, until it has been said
+  std::map<std::uint32_t, std::string> pairs_;  // guarded by mutex_; the reason, until it is logged
 };
 
 }  // namespace ccoll

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// That a rank of this process takes part in its job: what the inproc transport has to be told by
-/// whoever makes the rank.
+/// Registers a rank of this process with the inproc transport for as long as it takes part in its
+/// job. The maker of the rank holds it.
 
 #include <array>
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace ccoll::inproc {
 
-/// A rank of this process, whatever its job: no two have one listener, and a lone rank has none
-/// (port 0), sends to itself alone, and needs no Residence.
+/// A rank of this process, in whatever job: no two share a listener. A lone rank has none (port 0),
+/// sends only to itself, and needs no Residence.
 using Resident = std::pair<std::array<std::uint8_t, 16>, std::uint16_t>;
 inline Resident resident(const PeerAddress& rank) { return {rank.ip, rank.port}; }
 
-/// For as long as a rank takes part in its job; its listener lives longer. Then what was sent to it
-/// and it never opened is dropped, and nothing more is kept for it.
+/// Lives as long as a rank takes part in its job; its listener lives longer. At its end,
+/// connections that the rank never opened are dropped, and none are kept for it any more.
 class Residence {
  public:
   explicit Residence(const PeerAddress& rank);

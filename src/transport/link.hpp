@@ -2,7 +2,7 @@
 #pragma once
 
 /// The contract of a link: an ordered, reliable, bounded FIFO of slices from one rank to one peer.
-/// It hides whether bytes travel through a socket, shared memory, another GPU or a NIC. Knows
+/// It hides whether bytes travel through a socket, shared memory, another GPU or a NIC. It knows
 /// nothing of algorithms.
 ///
 /// Both ends are non-blocking and are called only by the holder of their communicator's owner flag.
@@ -21,7 +21,7 @@
 
 namespace ccoll {
 
-/// Names a link within a job. `lane` is the number of the sender's lane that pushes it.
+/// Names a link within a job. `lane`: the sender's lane that pushes it.
 struct LinkId {
   std::uint64_t communicator = 0;
   std::uint32_t from = 0;  ///< rank of the job
@@ -39,8 +39,8 @@ auto links_of(std::uint64_t communicator, Map& links) {
       links.upper_bound({communicator, kLast, kLast, std::numeric_limits<std::uint16_t>::max()}));
 }
 
-/// Travels with every slice, so that ranks that make different calls find out instead of mixing
-/// up their data.
+/// Travels with every slice, so that ranks that make different calls get an error instead of mixed
+/// data.
 struct SliceHeader {
   std::uint64_t sequence = 0;  ///< of the call in its communicator
   Signature signature;
@@ -49,21 +49,21 @@ struct SliceHeader {
 };
 static_assert(sizeof(SliceHeader) == 32);
 
-/// Most bytes of one slice on any link.
+/// Maximum bytes of a slice on any link.
 inline constexpr std::size_t kMaxSliceBytes = 4 << 20;
 
-/// A slice of so many bytes goes over every link.
+/// Every link takes a slice of this size.
 inline constexpr std::size_t kCommonSliceBytes = 128 << 10;
 
-/// Slices that every link holds at least; schedules are verified never to need more.
+/// Minimum number of slices that a link holds; schedules are verified to need no more.
 inline constexpr std::size_t kLinkSlots = 4;
 
-/// Who copies a slice that is lent, where its receiver cannot read it where it lies: the receiver,
-/// at once to where it belongs; or the sender, into memory of the link, while the receiver takes
-/// what came before. `sender_always`: even where the receiver could read it, through memory, for
-/// that has more to do with it than the sender, and finds it nearer in the link's. `sender_aside`:
-/// as `sender`, of a result that was made elsewhere and then copied to where it is lent: who stores
-/// to lines that the receiver has read before waits for each of them, unless it copies them whole.
+/// Selects who copies a lent slice that the receiver cannot read in place. `receiver`: at once to
+/// its destination. `sender`: into the link's memory, while the receiver takes earlier slices.
+/// `sender_always`: also if the receiver could read mapped memory in place, for a busy receiver to
+/// which the link's memory is nearer. `sender_aside`: as `sender`, for a result computed elsewhere
+/// and then copied to the lent memory as whole lines: plain stores stall on lines that the receiver
+/// has read.
 enum class Copier : std::uint8_t { receiver, sender, sender_always, sender_aside };
 
 /// A kind of slices, by which a receiver tells whether it would rather read them where they lie.
@@ -75,25 +75,25 @@ inline constexpr LoanClass kLoanClasses = 32;
 struct ExportedMemory {
   std::byte* data = nullptr;
   std::size_t bytes = 0;
-  int file = -1;             ///< a dma-buf; it need be open only while it is made known
-  std::uint64_t offset = 0;  ///< of `data` in it
+  int file = -1;             ///< a dma-buf; must be open only during registration
+  std::uint64_t offset = 0;  ///< of `data` in the file
 };
 
-/// Exported memory that a link's own device reads and writes where it lies, as long as this lives.
+/// Exported memory that a link's device reads and writes in place, as long as this object lives.
 class DirectMemory {
  public:
   virtual ~DirectMemory() = default;
 };
 
-/// How a peer has gone, as control connections tell: with a goodbye, or without one.
+/// How a peer has gone, as its control connection reports: with a goodbye, or without one.
 enum class Departure : std::uint8_t { left, lost };
 
-/// What a link has to tell of itself to whoever counts.
+/// A link's statistics.
 struct LinkReport {
-  /// Which transport it is, as far as that is settled.
+  /// The transport in use, as far as that is settled.
   std::string_view transport;
-  /// How often it had to try again what should have worked at once: to connect, or to hand the
-  /// kernel a slice that had no room there.
+  /// Retries of what should work at once: to connect, or to hand the kernel a slice when its buffer
+  /// is full.
   std::uint64_t retries = 0;
 };
 
@@ -101,38 +101,38 @@ class SendLink {
  public:
   virtual ~SendLink() = default;
 
-  /// The most that a slice may have here: kCommonSliceBytes or more.
+  /// Maximum bytes of a slice here: kCommonSliceBytes or more.
   virtual std::size_t most_bytes() const { return kMaxSliceBytes; }
-  /// What `whole` bytes that are lent, to be copied so, to who offers a place for each slice are
-  /// best cut into: may be more than most_bytes().
+  /// The best slice size for `whole` lent bytes with this copier, if the receiver offers a place
+  /// for each slice. May exceed most_bytes().
   virtual std::size_t good_bytes(std::uint64_t /*whole*/, Copier /*copier*/) const {
     return 128 << 10;
   }
-  /// Whether a slice that is lent is copied only once, to where it belongs.
+  /// Whether a lent slice is copied only once, to its destination.
   virtual bool copies_once() const { return false; }
   /// Whether the receiver has said that it would rather read slices of this class where they lie.
   virtual bool prefers_loans(LoanClass /*loans*/) const { return false; }
   /// Whether a slice from there that is lent is read where it lies, through memory that the peer
   /// has mapped.
   virtual bool lends_mapped(const std::byte* /*data*/, std::size_t /*bytes*/) { return false; }
-  /// Whether one more slice may be pushed or lent now. room(), push() and lend() may be called only
-  /// then, and check it: a slice too many would overwrite one that is yet to be read. The slice may
-  /// be pushed later, though the link has failed meanwhile: then it goes nowhere.
+  /// Whether one more slice may be pushed or lent. room(), push() and lend() require it and check
+  /// it: one slice too many would overwrite an unread one. If the link fails in between, the push
+  /// is allowed and the slice goes nowhere.
   virtual bool has_room() = 0;
   /// Memory for a slice of `bytes`; valid until push.
   virtual std::byte* room(std::size_t bytes) = 0;
-  /// Sends the slice that was written to room(); it may wait for progress(), so that slices that
-  /// are made one after another travel together.
+  /// Sends the slice that was written to room(). It may wait for progress(), so that slices made
+  /// one after another travel together.
   virtual void push(const SliceHeader& header) = 0;
-  /// Sends a slice from where it lies, as push() does. The memory stays untouched until drained()
-  /// or revoke(). `copier`, a hint: not Copier::receiver where the sender has nothing else to do
-  /// meanwhile, or that was found to take longer (copier_choice.hpp).
+  /// Sends a slice from where it lies, as push() does. The memory must stay untouched until
+  /// drained() or revoke(). `copier` is a hint: not Copier::receiver if the sender is otherwise
+  /// idle, or if that took longer (copier_choice.hpp).
   virtual void lend(const SliceHeader& header, const std::byte* data,
                     Copier copier = Copier::receiver) = 0;
 
-  /// What became of a slice that was to be sent: `gone`: it arrives without further calls.
+  /// The outcome of send(). `gone`: the slice arrives without further calls.
   enum class Sent : std::uint8_t { no_room, waits, gone };
-  /// has_room(), and if there is, a copy to room() and push(): in one for who has little to send.
+  /// has_room() and, if there is room, a copy to room() and push(), in one call for small slices.
   virtual Sent send(const SliceHeader& header, const std::byte* data) {
     if (!has_room()) return Sent::no_room;
     copy_few(room(header.bytes), data, header.bytes);
@@ -140,42 +140,42 @@ class SendLink {
     return Sent::waits;
   }
 
-  /// Of a slice that several links of this communicator's rank are to send: memory that it is
-  /// written to once for all that take it by push_shared(), until when it stays the same. Null
-  /// where there is none, or where lending it from `data`, unless that is null, needs no copy.
+  /// Memory for a slice that several links of this communicator's rank send: written once, then
+  /// unchanged until all have taken it by push_shared(). Null if there is none, or if lending from
+  /// `data` (unless null) needs no copy.
   virtual std::byte* shared_room(const std::byte* /*data*/, std::size_t /*bytes*/) {
     return nullptr;
   }
-  /// As push(), of the slice in `shared`, another link's shared_room(). False if this link cannot.
+  /// push() for the slice in `shared`, another link's shared_room(). False if this link cannot.
   virtual bool push_shared(const SliceHeader& /*header*/, const std::byte* /*shared*/) {
     return false;
   }
 
-  /// The next `bytes` that are lent will lie one behind the other from `data` on: for who can do
-  /// more for so much memory at once than for a slice of it. The memory stays untouched until all
-  /// of it was lent and drained() holds, or until revoke(). A hint.
+  /// A hint: the next `bytes` that are lent lie contiguously from `data` on, so that a link can
+  /// prepare all of it at once. The memory must stay untouched until all of it is lent and
+  /// drained() holds, or until revoke().
   virtual void announce(const std::byte* /*data*/, std::size_t /*bytes*/) {}
-  /// Makes such memory known to what serves this link, once that is connected; or why it cannot be.
+  /// Registers such memory with the device of this link, once connected; or says why it cannot.
   virtual Result<std::shared_ptr<const DirectMemory>> make_direct(const ExportedMemory& memory);
-  /// As announce(), of memory that this link has made direct, and no hint: all of it is lent then,
-  /// and no CPU reads it.
+  /// As announce(), for memory from make_direct(). This is no hint: all of it will be lent, and no
+  /// CPU reads it.
   virtual void announce_direct(const std::byte* /*data*/, std::size_t /*bytes*/,
                                std::shared_ptr<const DirectMemory> /*memory*/) {}
-  /// Moves on what was pushed; true if anything moved.
+  /// Advances pushed slices; true if anything moved.
   virtual bool progress() = 0;
-  /// Lent memory is the owner's again, and what was pushed arrives without further calls.
+  /// Whether lent memory is the owner's again and pushed slices arrive without further calls.
   virtual bool drained() = 0;
-  /// Lent memory is being taken back: begins what revoke() may have to wait for, so that the waits
-  /// for several links are one.
+  /// Begins the part of revoke() that may have to wait, so that several links wait at the same
+  /// time.
   virtual void begin_revoke() {}
-  /// After a failure: once this returns, no one reads lent memory, or whoever still does will find
-  /// out before using what was read. Bounded.
+  /// After a failure: once this returns, either nobody reads lent memory, or a late reader detects
+  /// that before it uses the data. Bounded.
   virtual void revoke() = 0;
 
-  /// The peer has gone and takes nothing any more: whoever waits for it gets `why` as the failure.
-  /// There is no room to a peer that is lost. What is sent to one that left is sent, read or not.
+  /// The peer has gone and takes nothing more: calls that wait for it fail with `why`. There is no
+  /// room to a lost peer. Slices to a peer that left are sent, read or not.
   virtual void peer_gone(Departure /*how*/, const Failure& /*why*/) {}
-  /// Whether the peer's end has been there.
+  /// Whether the peer's end has ever been connected.
   virtual bool connected() const = 0;
   virtual const Failure* failure() const = 0;
   virtual LinkReport report() const { return {}; }
@@ -185,62 +185,61 @@ class ReceiveLink {
  public:
   virtual ~ReceiveLink() = default;
 
-  /// The slice at the front, whole. `data` may be the offered memory.
+  /// The whole slice at the front. `data` may be the offered memory.
   struct View {
     SliceHeader header;
     const std::byte* data = nullptr;
   };
 
-  /// The front slice's header, as soon as that has come; null until then. Moves bytes. For who must
-  /// know the slice before offering it a place.
+  /// The front slice's header once it has arrived, else null. Moves bytes. Lets a receiver see the
+  /// slice before it offers a place.
   virtual const SliceHeader* peek() = 0;
-  /// The payload of the front slice may be put at `data` if it has exactly `bytes`; holds for that
-  /// slice only, and is a hint. Not after front() has been called for it since it was peeked at.
+  /// A hint: the payload of the front slice may be put at `data` if it has exactly `bytes`. Valid
+  /// for that slice only, and not once front() has been called for it after peek().
   virtual void offer(std::byte* data, std::size_t bytes) = 0;
-  /// After offer(): payloads of the same call that follow that slice may be put right behind it, of
-  /// whole slices and at most `bytes` together. A hint, which holds until the next offer().
+  /// A hint after offer(): later payloads of the same call may follow right behind that slice,
+  /// whole slices of at most `bytes` together. Holds until the next offer().
   virtual void offer_beyond(std::size_t /*bytes*/) {}
-  /// The payloads of the slices that follow those announced so far, `bytes` together and no more
-  /// than whole ones, may be put one behind the other from `data` on, until they are popped or
-  /// revoke() is called. A hint; a link of which some is announced is so of all its payloads, also
-  /// of those that may not: then `data` is null.
+  /// A hint: the payloads after those announced so far, whole slices of `bytes` together, may be
+  /// put contiguously from `data` on, until popped or revoked. Once a link announces any payload,
+  /// it announces all; `data` is null for those that may not be placed.
   virtual void announce(std::byte* /*data*/, std::size_t /*bytes*/) {}
-  /// As SendLink's.
+  /// As SendLink::make_direct().
   virtual Result<std::shared_ptr<const DirectMemory>> make_direct(const ExportedMemory& memory);
-  /// As announce(), of memory that this link has made direct. What comes nevertheless elsewhere is
-  /// not the CPU's to copy there.
+  /// As announce(), for memory from make_direct(). If a payload arrives elsewhere, the CPU cannot
+  /// copy it there.
   virtual void announce_direct(std::byte* /*data*/, std::size_t /*bytes*/,
                                std::shared_ptr<const DirectMemory> /*memory*/) {}
   /// Tells the sender whether slices of this class are rather to be lent (prefers_loans). A hint.
   virtual void prefer_loans(LoanClass /*loans*/, bool /*prefers*/) {}
   /// Null until the front slice is whole (or the link has failed). Moves bytes.
   virtual const View* front() = 0;
-  /// Whether front() would give a slice, as far as it has come; moves nothing.
+  /// Whether front() would return a slice, from what has arrived; moves nothing.
   virtual bool whole() const = 0;
-  /// Whether the peer's end has been there: then its leaving shows on this link too.
+  /// Whether the peer's end has ever been connected: then its leaving shows on this link too.
   virtual bool connected() const = 0;
-  /// Before reading the view: false if its owner took it back, which fails the call.
+  /// Call before reading the view: false if its owner took it back, which fails the call.
   virtual bool begin_read() = 0;
-  /// For who reads from several links, after the last read of all and before the first pop(), which
-  /// tells an owner: nobody else's waits meanwhile.
+  /// For a caller that reads from several links: call after the last read of all and before the
+  /// first pop(), which wakes one owner: the others do not wait meanwhile.
   virtual void end_read() {}
-  /// After the last read and before anything computed from it is pushed: false if its owner took
-  /// it back meanwhile, which fails the call. Ends every read that begin_read() has begun.
+  /// Call after the last read, before pushing anything computed from it: false if its owner took it
+  /// back, which fails the call. Ends every read that begin_read() began.
   [[nodiscard]] virtual bool pop() = 0;
 
-  /// After a failure: once this returns, no peer writes to memory that was offered or announced,
-  /// and nothing comes any more if one could have. Bounded.
+  /// After a failure: once this returns, no peer writes to offered or announced memory, and nothing
+  /// more arrives if it could be written there. Bounded.
   virtual void revoke() {}
 
-  /// The peer has gone. All slices that it sent are still delivered; then the link has failed with
-  /// `why`. A link over the network may have to wait for what is still on its way. If the peer is
-  /// lost before it connected this link, it never will.
+  /// The peer has gone. Its slices are still delivered; then the link fails with `why`. A network
+  /// link may have to wait for data in flight. A lost peer that has not connected this link never
+  /// will.
   virtual void peer_gone(Departure /*how*/, const Failure& /*why*/) {}
   virtual const Failure* failure() const = 0;
   virtual LinkReport report() const { return {}; }
 };
 
-/// Of links over what does not reach such memory.
+/// For links that cannot reach such memory.
 inline tl::unexpected<Failure> cannot_be_direct() {
   return fail(ErrorKind::unsupported, "the link is not one over RDMA without checksums");
 }

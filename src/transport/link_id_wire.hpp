@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How a connection says which link it is for.
+/// The encoding of a link's id at the start of its connection.
 
 #include <cstddef>
 

@@ -9,9 +9,8 @@
 
 namespace ccoll {
 
-/// None yet, in this process. Never destroyed: the program's own memory may end later at exit. A
-/// forked child begins anew: what its parent has registered it may unmap, and locks may be held
-/// there for ever.
+/// Null until first use. Never destroyed: the program's memory may end later at exit. A forked
+/// child begins anew: it may unmap what its parent registered, and locks may be held there forever.
 constinit static std::atomic<RegisteredMemories*> instance = nullptr;
 [[maybe_unused]] static const int registered =
     pthread_atfork(nullptr, nullptr, [] { instance = nullptr; });
@@ -50,13 +49,13 @@ void RegisteredMemories::remove(std::uint32_t number) {
     for (const auto& each : watchers_)
       if (auto watcher = each.lock()) told.push_back(std::move(watcher));
   }
-  // Without the lock: the last reference to one may be dropped here.
+  // Call without the lock: this may drop the last reference to a watcher.
   for (const auto& watcher : told) watcher->withdraw(number);
 }
 
 std::shared_ptr<const RegisteredMemory> RegisteredMemories::find(const std::byte* data,
                                                                  std::size_t bytes) const {
-  // Who is to find it has registered it before, on the same thread or handed over by it.
+  // The relaxed load suffices: the memory was registered on this thread, or handed over to it.
   if (count_.load(std::memory_order_relaxed) == 0) return nullptr;
   std::shared_lock lock(mutex_);
   const auto found = by_end_.upper_bound(data);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Memory of this process that others of its host may map: a link to one of them can lend a slice
-/// of it where another would be copied. One table per process, for all its ranks. Thread-safe.
+/// Memory of this process that other processes of its host may map. A link to one of them can lend
+/// slices of it without a copy. One table per process, for all its ranks. Thread-safe.
 
 #include <atomic>
 #include <cstddef>
@@ -19,33 +19,33 @@
 namespace ccoll {
 
 struct RegisteredMemory {
-  std::uint32_t number;  ///< no two of a process have the same, also one after the other
+  std::uint32_t number;  ///< never reused within a process
   const std::byte* data;
   std::size_t bytes;
-  FileDescriptor file;  ///< what it is a mapping of
+  FileDescriptor file;  ///< the file that it maps
   std::uint64_t file_offset;
 };
 
 class RegisteredMemories {
  public:
-  /// Whoever has let others map some of it.
+  /// A user that has let others map some of it.
   class Watcher {
    public:
     virtual ~Watcher() = default;
-    /// It is not registered any more. From any thread; must not block.
+    /// Called when it is deregistered, from any thread; must not block.
     virtual void withdraw(std::uint32_t number) = 0;
   };
 
   static RegisteredMemories& of_process();
 
-  /// Its number. `invalid_argument` where some of it is registered already.
+  /// Returns its number. `invalid_argument` if some of it is registered already.
   Result<std::uint32_t> add(const std::byte* data, std::size_t bytes, FileDescriptor file,
                             std::uint64_t file_offset);
-  /// Tells all watchers.
+  /// Deregisters it and tells all watchers.
   void remove(std::uint32_t number);
-  /// What all of [data, data + bytes) lies in; null if nothing. Cheap where nothing is registered.
+  /// The memory that contains all of [data, data + bytes), or null. Cheap if nothing is registered.
   std::shared_ptr<const RegisteredMemory> find(const std::byte* data, std::size_t bytes) const;
-  /// For as long as it lives.
+  /// Watches for as long as `watcher` lives.
   void watch(const std::weak_ptr<Watcher>& watcher);
 
  private:

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The word by which a rank says that it sleeps, so that whoever has news for it rings only then.
+/// The word by which a rank says that it sleeps, so that peers with news ring only then.
 ///
-///   sleeper                              whoever has news
-///   word ← 1             (seq_cst)       news stored            (seq_cst)
-///   looks for news once more (seq_cst)   word == 1?             (seq_cst): rings
-///   sleeps unless there is some
+///   sleeper                              peer with news
+///   word ← 1             (seq_cst)       stores the news       (seq_cst)
+///   checks for news again (seq_cst)      word == 1? then rings (seq_cst)
+///   sleeps if there are none
 ///
-/// One of the two sees the other's store, for there is one order of all four. That takes a seq_cst
-/// look too: an acquire load may come before the store of the word, on machines other than x86.
+/// All four have one order, so one side sees the other's store. The check must be seq_cst too: on
+/// machines other than x86, an acquire load may come before the store of the word.
 
 #include <atomic>
 #include <cstdint>
 
 namespace ccoll {
 
-/// Templates as transport/shm/ring.hpp is, and for the same reason.
+/// A template for the same reason as transport/shm/ring.hpp.
 template <template <typename> typename Atomic>
 class BasicSleepWord {
  public:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How much memory the slots of a rank's links may take, all its communicators together. Counted is
-/// what may ever be touched; what is not touched costs nothing. Thread-safe.
+/// The memory limit for the slots of a rank's links, over all its communicators. It counts all
+/// bytes that may ever be touched; untouched bytes cost nothing. Thread-safe.
 
 #include <atomic>
 #include <cstddef>
@@ -18,7 +18,7 @@ class SlotBudget : public std::enable_shared_from_this<SlotBudget> {
   std::size_t limit_bytes() const { return limit_bytes_; }
   std::size_t taken_bytes() const { return taken_.load(std::memory_order_relaxed); }
 
-  /// A part of the budget; goes back with its end.
+  /// A part of the budget, which it returns at its end.
   class Share {
    public:
     Share() = default;
@@ -33,10 +33,10 @@ class SlotBudget : public std::enable_shared_from_this<SlotBudget> {
       if (budget_) budget_->taken_.fetch_sub(bytes_, std::memory_order_relaxed);
     }
 
-    /// Whether there is one.
+    /// Whether it holds a part.
     explicit operator bool() const { return budget_ != nullptr; }
     std::size_t bytes() const { return bytes_; }
-    /// Takes so many more that one can do without, of the first half of the budget; or none.
+    /// Adds optional bytes from the first half of the budget; false if they are not there.
     bool grow(std::size_t bytes);
 
    private:
@@ -48,11 +48,11 @@ class SlotBudget : public std::enable_shared_from_this<SlotBudget> {
     std::size_t bytes_ = 0;
   };
 
-  /// What a link needs; or none.
+  /// For bytes that a link needs; empty if they are not there.
   Share take(std::size_t bytes);
-  /// As take(), by a link that could do with little: of the first three quarters, or none.
+  /// As take(), for a link that could do with little: from the first three quarters of the budget.
   Share take_unless_scarce(std::size_t bytes);
-  /// What one can do without: of the first half of the budget, or none.
+  /// For optional bytes: from the first half of the budget.
   Share take_spare(std::size_t bytes);
 
  private:

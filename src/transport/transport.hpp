@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A way for slices to travel, and the table of those that this build has. Outsiders include this
-/// and link.hpp; each transport's folder is its own business.
+/// The transport interface, and the table of those that this build has. Other rooms include this
+/// and link.hpp only; each transport's folder is private.
 
 #include <asio/ip/tcp.hpp>
 #include <memory>
@@ -20,24 +20,24 @@
 
 namespace ccoll {
 
-/// What a transport needs to know of the rank it works for.
+/// The settings that a transport needs from its rank.
 struct TransportContext {
   std::shared_ptr<net::Service> service;
   std::string token;
   std::uint32_t rank = 0;
   std::vector<PeerAddress> table;  ///< all ranks of the job
   std::chrono::milliseconds connect_timeout{60000};
-  /// The most that slots of this rank's links in shared memory may take.
+  /// Maximum bytes for the slots of this rank's links in shared memory.
   std::size_t slot_memory_bytes = std::size_t{256} << 20;
-  /// In shared memory, larger slices of ordinary memory are read where they lie, if that is allowed
+  /// In shared memory, larger slices of ordinary memory are read in place, if permitted
   /// (shm/single_copy.hpp).
   bool single_copy = true;
-  /// Memory that is read where it lies again and again is put together to huge pages
+  /// Memory that is read in place again and again is collapsed into huge pages
   /// (shm/huge_pages.hpp).
   bool huge_pages = true;
-  /// Ranks outnumber the cores of their machine.
+  /// The machine has fewer cores than ranks.
   bool oversubscribed = false;
-  /// Slices over wires carry checksums; the same on all ranks.
+  /// Slices over networks carry checksums; all ranks must agree.
   bool checksum = false;
 };
 
@@ -45,31 +45,31 @@ struct TransportContext {
 class Transport {
  public:
   virtual ~Transport() = default;
-  /// Both open at once and without waiting; the link connects in the background and rings `waiter`.
+  /// Both open at once without waiting; the link connects in the background and rings `waiter`.
   virtual Result<std::unique_ptr<SendLink>> open_send(const LinkId& id,
                                                       std::shared_ptr<Waiter> waiter) = 0;
   virtual Result<std::unique_ptr<ReceiveLink>> open_receive(const LinkId& id,
                                                             std::shared_ptr<Waiter> waiter) = 0;
-  /// A connection for one of its links that came to this rank's listener. On the service thread.
+  /// Takes a connection for a link from this rank's listener. Service thread only.
   virtual void accept(asio::ip::tcp::socket) {}
-  /// Tells `arrivals` of each link that concerns it and comes before it is opened here; at once of
-  /// those that have come already. Until that communicator is forgotten.
+  /// Tells `arrivals` of each link that concerns it and arrives before it is opened here, at once
+  /// for those already there. Ends when that communicator is forgotten.
   virtual void listen(std::shared_ptr<Arrivals> arrivals) = 0;
-  /// This rank's part of that communicator has ended: what has come or will come for links of it
-  /// that were never opened here is dropped, and their senders learn that nobody reads.
+  /// This rank's part of the communicator has ended: connections for links never opened here are
+  /// dropped, also later ones, and their senders learn that nobody reads.
   virtual void forget(std::uint64_t communicator) = 0;
-  /// Whether links from this rank to `peer` are those of the next transport, as it turned out.
+  /// Whether links from this rank to `peer` turned out to need the next transport.
   virtual bool gave_up(std::uint32_t /*peer*/) { return false; }
 };
 
 /// One row of the table of transports, best first.
 struct TransportKind {
   std::string_view name;
-  /// Whether two ranks can use it; symmetric, from the address table alone, so that both ends of a
-  /// pair decide alike.
+  /// Whether two ranks can use it. Symmetric and computed from the address table alone, so that
+  /// both ends decide alike.
   bool (*reaches)(const PeerAddress& a, const PeerAddress& b);
-  /// `next`: what serves pairs for which this one turns out not to work; null for the last, and
-  /// where no other may be used. Null where this build has it not.
+  /// `next`: serves pairs for which this one turns out not to work; null for the last transport, or
+  /// if no other may be used. Returns null if this build lacks the transport.
   std::shared_ptr<Transport> (*make)(const TransportContext& context,
                                      std::shared_ptr<Transport> next);
   std::string_view what;  ///< one line for `cc-bench info`
@@ -78,14 +78,14 @@ struct TransportKind {
 std::span<const TransportKind> transports();
 const TransportKind* find_transport(std::string_view name);
 
-/// The transports that may be used, as a program or CCOLL_TRANSPORT says it.
+/// The allowed transports, as a program or CCOLL_TRANSPORT names them.
 class TransportChoice {
  public:
   TransportChoice() = default;
-  /// By rows of transports().
+  /// `excluded`: a bit for each row of transports().
   explicit TransportChoice(std::uint32_t excluded) : excluded_(excluded) {}
-  /// "tcp"; "shm,tcp": one of these; "^verbs,shm": none of these; "": any. Refuses what is no
-  /// transport, and what leaves none.
+  /// "tcp"; "shm,tcp": one of these; "^verbs,shm": none of these; "": any. Fails on an unknown
+  /// name, and if no transport is left.
   static Result<TransportChoice> parse(std::string_view text);
   /// The same for a text that has been parsed before.
   static TransportChoice of(std::string_view text) { return value_or_throw(parse(text)); }
@@ -99,16 +99,16 @@ class TransportChoice {
   std::uint32_t excluded_ = 0;  ///< a bit for each row of transports()
 };
 
-/// PeerAddress::fabrics of this process: what its RDMA devices reach. Opens them. Fails where what
-/// was asked for (CCOLL_IB_HCA and the like) makes no sense.
+/// PeerAddress::fabrics of this process: the networks its RDMA devices reach. Opens the devices.
+/// Fails on invalid settings (CCOLL_IB_HCA and the like).
 Result<std::uint8_t> usable_fabrics();
 /// PeerAddress::rails of this process.
 std::uint8_t usable_rails();
-/// What `cc-bench info` says of reading what other processes send where it lies.
+/// The line of `cc-bench info` on reading other processes' memory in place.
 std::string describe_single_copy();
-/// And of the huge pages that make it faster.
+/// The line on the huge pages that speed it up.
 std::string describe_huge_pages();
-/// What `cc-bench info` says of RDMA: each device, or why there is none and what to do.
+/// The lines of `cc-bench info` on RDMA: each device, or why there is none and what to do.
 std::vector<std::string> describe_fabrics();
 
 }  // namespace ccoll

@@ -18,8 +18,8 @@ TransportSet::TransportSet(TransportContext context, std::string allowed)
     : context_(std::move(context)),
       allowed_(std::move(allowed)),
       choice_(TransportChoice::of(allowed_)) {
-  // Made at once: connections of peers may come before this rank opens its first link. From the
-  // last one, which serves where others do not.
+  // All are made at once: connections of peers may come before this rank opens its first link. The
+  // order is from the last, because each one falls back on the next.
   std::shared_ptr<Transport> next;
   for (const auto& kind : transports() | std::views::reverse) {
     const bool is_allowed = choice_.allows(kind);

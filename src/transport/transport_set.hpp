@@ -12,21 +12,20 @@
 
 namespace ccoll {
 
-/// The transports of one rank of the job, made when a pair first needs them; shared by its
-/// communicators.
+/// The transports of one rank of the job, made at once; shared by its communicators.
 class TransportSet {
  public:
   /// `allowed`: the transports that may be used (TransportChoice).
   TransportSet(TransportContext context, std::string allowed);
 
   /// The transport between this rank and `peer` (ranks of the job): the first row of transports()
-  /// that may be used and reaches.
+  /// that is allowed and reaches the peer.
   Result<const TransportKind*> between(std::uint32_t peer) const;
-  /// The same for links from this rank to `peer`, unless it has turned out not to work.
+  /// The same for links from this rank to `peer`, past transports that turned out not to work.
   Result<const TransportKind*> in_use_to(std::uint32_t peer) const;
   Transport& get(const TransportKind& kind);
-  /// A connection for a link that came to this rank's listener, for Purpose::link or another of a
-  /// transport's; on the service thread.
+  /// Takes a connection for a link that came to this rank's listener; `purpose`: Purpose::link or
+  /// another one of a transport. Service thread only.
   void accept(net::Purpose purpose, asio::ip::tcp::socket socket);
   /// Transport's, for all of them.
   void listen(const std::shared_ptr<Arrivals>& arrivals);
@@ -39,7 +38,7 @@ class TransportSet {
   const TransportContext context_;
   const std::string allowed_;
   const TransportChoice choice_;
-  // by row of transports(), null where this build has it not; immutable once made
+  // by row of transports(); null if this build lacks it; immutable once made
   std::vector<std::shared_ptr<Transport>> made_;
 };
 

@@ -22,7 +22,7 @@ int whole_milliseconds(Clock::duration time) {
   return static_cast<int>(std::clamp<long long>(rounded, 0, 60'000));
 }
 
-/// Waits for events of that set, and takes them; whether any is not the chime's.
+/// Waits for events of that set and takes them; returns whether any is not the chime's.
 bool take_events(int set, int milliseconds) {
   std::array<epoll_event, 32> events;
   const int ready = epoll_wait(set, events.data(), static_cast<int>(events.size()), milliseconds);
@@ -47,7 +47,7 @@ void Waiter::sleep(std::chrono::nanoseconds limit) {
   const auto lease =
       has_sockets() || limit.count() <= 0 ? Chime::Lease() : doorbell_->chime().lease_set();
   const int set = has_sockets() ? sockets_.number() : lease.descriptor();
-  // Another's ring ends no sleep.
+  // A ring for another waiter ends no sleep.
   for (auto left = limit;; left = end - Clock::now()) {
     const bool is_over = rung() || left.count() <= 0;
     if (set >= 0 && take_events(set, is_over ? 0 : whole_milliseconds(left))) break;
@@ -62,7 +62,7 @@ Status Waiter::watch(int fd) {
     auto set = doorbell_->chime().make_set();
     if (!set) return tl::unexpected(set.error());
     sockets_ = std::move(*set);
-    // Who sleeps elsewhere is to come here.
+    // A thread that sleeps on another set must switch to this one.
     ring();
   }
   epoll_event event{};
@@ -80,7 +80,7 @@ Waiter::Place Waiter::place() {
     return place;
   }
   place.lease_ = doorbell_->chime().lease_set();
-  // Rings of others' sleeps.
+  // Left over from rings for others.
   if (place.descriptor() >= 0) take_events(place.descriptor(), 0);
   return place;
 }

@@ -12,19 +12,19 @@
 namespace ccoll::verbs {
 namespace {
 
-/// How long the end of a link waits until the peer's device has all that was sent; less where that
-/// is but the last word, or where the peer has kept another link waiting in vain.
+/// How long an ending link waits until the peer's device has everything. Shorter if only the last
+/// word is unconfirmed, or if another link has waited for this peer in vain.
 constexpr std::chrono::milliseconds kPatienceForData{2000};
 constexpr std::chrono::milliseconds kPatienceForLeave{300};
 constexpr std::chrono::milliseconds kPatienceForSilence{20};
-/// An answer comes within microseconds; what takes longer is not to keep others from the CPU.
+/// An answer takes microseconds; after this time the waiting thread leaves the CPU to others.
 constexpr std::chrono::milliseconds kBusily{1};
 constexpr std::chrono::microseconds kNap{200};
 
 }  // namespace
 
 Status QueuePair::post_receives() {
-  // Nothing is put into what they give: writes go to the slots.
+  // No buffers: writes go to the slots.
   std::array<ibv_recv_wr, kReceiveBatch> requests{};
   for (std::size_t i = 1; i < requests.size(); i++) requests[i - 1].next = &requests[i];
   ibv_recv_wr* bad = nullptr;
@@ -64,7 +64,7 @@ bool QueuePair::poll() {
 }
 
 void QueuePair::look_before_sleep() {
-  // All of it, and armed then: what has come may be a word that moves nobody.
+  // Drain before arming: an arrival may be a word that wakes nobody.
   while (take_some() > 0) {
   }
   if (popped_ - told_ >= kCreditBatch) tell_popped();
@@ -80,7 +80,7 @@ void QueuePair::watch() {
     case Watchdog::Advice::wait:
       return;
     case Watchdog::Advice::ask:
-      // Without room for it there is enough that is told of.
+      // If there is no room for it, enough signalled requests are outstanding.
       if (may_say()) post_nothing();
       return;
     case Watchdog::Advice::give_up:
@@ -110,7 +110,7 @@ int QueuePair::take_some() {
                std::nullopt});
   for (int i = 0; i < count; i++) take(done[static_cast<std::size_t>(i)]);
   if (count == 0 && !is_cause_known_) look_for_events();
-  // Who finds it may not be whom it concerns, who has looked already and relies on being woken.
+  // The link concerned may have looked already and rely on being woken.
   if (count > 0 && was_armed && waiter_ && waiter_->announced()) waiter_->ring();
   return count;
 }
@@ -120,12 +120,12 @@ void QueuePair::look_for_events() {
     say(Word::leaves, forsaken_.exchange(0));
   const auto event = alarm_.raised();
   if (!event) return;
-  failure_.reset();  // of what was flushed
+  failure_.reset();  // it came from a flushed request
   fail_with(*verbs::failure_of(*event, path_));
 }
 
 void QueuePair::arm() {
-  // One event at most for each time it was armed; old ones must not make the next one no change.
+  // One event at most per arming. Drain old ones, or the next event causes no edge.
   ibv_cq* queue = nullptr;
   void* context = nullptr;
   while (devices_.library().get_cq_event(channel_, &queue, &context) == 0)
@@ -141,7 +141,7 @@ void QueuePair::arm() {
 void QueuePair::take(const ibv_wc& completion) {
   is_armed_ = false;
   if (completion.status != IBV_WC_SUCCESS) {
-    // What is flushed has met no error of its own: the first other status is the cause.
+    // A flushed request has no error of its own: the first other status is the cause.
     if (is_cause_known_) return;
     path_.is_down = devices_.is_down_now(port_index_);
     auto failure = failure_of(completion.status, completion.vendor_err, path_);
@@ -242,7 +242,7 @@ void QueuePair::see_off() {
 }
 
 void QueuePair::leave(End end) {
-  // A forked child's copy is its parent's.
+  // A forked child does not own it.
   if (process_ != getpid()) return;
   if (--links_ == 0) return this->end();
   if (!failure_ && left_ != kBothEnds) say(Word::leaves, static_cast<std::uint32_t>(end));

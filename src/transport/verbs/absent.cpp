@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verbs transport of builds for which there were no headers of libibverbs.
+// The verbs transport for builds without the headers of libibverbs.
 #include "transport/verbs/factory.hpp"
 
 namespace ccoll::verbs {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The queue pairs of one communicator's rank. Who waits for one of them must hear of what happens
-/// to the others: a path that is broken shows at the end that sends, which may wait only for what
-/// it receives. Used by the holder of the owner flag.
+/// The queue pairs of one communicator's rank. A wait on one must also notice failures of the
+/// others: a broken path shows at the sending end, which may be waiting only to receive. Requires
+/// the owner flag.
 
 #include <algorithm>
 #include <cstdint>
@@ -20,7 +20,7 @@ class CompletionGroup {
  public:
   void add(QueuePair& pair) { pairs_.push_back(&pair); }
   void remove(QueuePair& pair) { std::erase(pairs_, &pair); }
-  /// Before a sleep: sees what has come to any of them, and arms those that are not.
+  /// Before a sleep: processes arrivals at all pairs, and arms those that are not armed.
   void look();
   /// The first failure of a link to that rank.
   const Failure* failure_of(std::uint32_t rank) const {

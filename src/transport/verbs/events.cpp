@@ -4,7 +4,7 @@
 namespace ccoll::verbs {
 namespace {
 
-/// What ends links: the event's name, whose fault it is, and what is likely.
+/// An event that ends links: its name, whose fault it is, and the likely cause.
 struct Ending {
   const char* name;
   ErrorKind kind;
@@ -107,7 +107,7 @@ std::optional<Remark> remark_of(ibv_event_type event, const std::string& where) 
     default:
       break;
   }
-  // What ends a link, its error tells; of the rest ccoll asks for nothing.
+  // Report neither events that a link's error shows, nor those of objects that ccoll lacks.
   if (failure_of(event, Path()) || concern_of(event) != Concern::none) return std::nullopt;
   return Remark{LogLevel::info, fmt::format("RDMA: {} tells of event {}, which ccoll does not use",
                                             where, static_cast<int>(event))};

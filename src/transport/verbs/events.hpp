@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What an asynchronous event of a device means: the failure of links, a remark, or nothing. Pure.
+/// The meaning of a device's asynchronous event: a failure of links, a log line, or nothing. Pure.
 
 #include <infiniband/verbs.h>
 
@@ -15,9 +15,9 @@
 
 namespace ccoll::verbs {
 
-/// Which of an event's elements is set, and so whom it concerns.
+/// The kind of object that the event is about; tells which element of the event is set.
 enum class Concern : std::uint8_t {
-  none,   ///< nothing that ccoll has
+  none,   ///< no object that ccoll uses
   pair,   ///< a queue pair
   queue,  ///< a completion queue
   port,
@@ -25,11 +25,11 @@ enum class Concern : std::uint8_t {
 };
 Concern concern_of(ibv_event_type event);
 
-/// Of a queue pair that the event ends: its own, that of its completion queue, or any of its
-/// device; nothing for events that end none.
+/// The failure of the queue pairs that the event ends: its own, its completion queue's, or all of
+/// its device's. None for events that end no pair.
 std::optional<Failure> failure_of(ibv_event_type event, const Path& path);
 
-/// What a person is to be told of it, once for each process; `where`: the device, or its port.
+/// A log line for the event, once per process; `where`: the device, or its port.
 struct Remark {
   LogLevel level = LogLevel::info;
   std::string text;

@@ -2,15 +2,15 @@
 // sender                                            receiver
 // connects; hello and proof of the token, as on every connection
 // link id, fabric                                   ──────►
-// where both have several ports: their networks     ◄─────►  their networks
-// has a queue pair; its address                     ──────►  has one, ready to send and receive
+// if both have several ports: their networks        ◄─────►  their networks
+// makes a queue pair; its address                   ──────►  makes one, ready to send and receive
 //                                                   ◄──────  its address; or why there is none
-// ready to receive and send; says so                ──────►  the link is there, or its queue pair
+// ready to receive and send; says so                ──────►  delivers the link, or its queue pair
 //                                                            says that nobody will read
 //
-// Two ranks have one queue pair for each lane, each at its end: whichever direction is opened first
-// makes it, the other joins with slots of its own. Where both begin at once, either end learns from
-// the peer's hello what it would have learnt from the answer to its own, and that is the same.
+// Two ranks have one queue pair for each lane: the direction that is opened first makes it, and the
+// other joins with slots of its own. If both begin at once, each end learns from the peer's hello
+// the same address that the answer to its own hello would give.
 #include "transport/verbs/factory.hpp"
 
 #include <algorithm>
@@ -37,23 +37,23 @@ namespace {
 
 using asio::ip::tcp;
 
-/// The peer's listener has stood since start-up: if it cannot be reached soon it is gone.
+/// The peer has listened since start-up: if it cannot be reached soon, it is gone.
 constexpr std::chrono::seconds kConnectTimeout{10};
 constexpr std::size_t kHelloBytes = kLinkIdBytes + 1;
 constexpr std::size_t kAnswerHeadBytes = 1 + 4;
 constexpr std::size_t kMostReasonBytes = 400;
 enum class Verdict : std::uint8_t { taken, no_rdma };
-/// What a sender says once its queue pair is ready; who fails before that closes the connection.
+/// Sent once the sender's queue pair is ready; a sender that fails earlier just disconnects.
 constexpr char kReady = 'R';
 
-/// Of a rank's links so many are connected at a time: to make a queue pair and to register its
-/// slots keeps the service threads of both ends busy.
+/// Limit of a rank's links that connect at the same time: making a queue pair and registering its
+/// slots occupies the service threads of both ends.
 constexpr std::size_t kConnectedAtOnce = 16;
 
-/// Of a link that waits to be opened: its completion channel.
+/// Descriptors of a link that waits to be opened: its completion channel.
 constexpr std::size_t kDescriptors = 1;
 
-/// The address by which this end is reached; the peer's packets come by the same way.
+/// The local address of this connection; the peer's packets come by the same route.
 GidBytes route_of(const tcp::socket& socket) {
   std::error_code code;
   const auto ip = socket.local_endpoint(code).address();
@@ -79,7 +79,7 @@ asio::awaitable<Status> write_all(tcp::socket& socket, const std::string& bytes)
   co_return Status{};
 }
 
-/// The networks of the peer's ports, which it tells as this end does of its own.
+/// Sends the networks of this end's ports and receives those of the peer's.
 asio::awaitable<Result<std::vector<GidBytes>>> exchange_networks(
     tcp::socket& socket, const std::vector<PortChoice>& mine) {
   net::Writer told;
@@ -102,7 +102,7 @@ asio::awaitable<Result<std::vector<GidBytes>>> exchange_networks(
   co_return theirs;
 }
 
-/// What the coroutines of a rank's transport share; they may outlive it.
+/// State shared by the coroutines of a rank's transport; they may outlive it.
 class Maker {
  public:
   explicit Maker(const TransportContext& context) : context_(context) {}
@@ -110,13 +110,13 @@ class Maker {
   const TransportContext& context() const { return context_; }
   const std::shared_ptr<net::Turns>& turns() const { return turns_; }
 
-  /// This rank's end of a link, and what the peer must know to use it.
+  /// This rank's end of a link, and the address that the peer needs to use it.
   struct Opened {
     PairPointer pair;
     QueuePairAddress address;
   };
-  /// Over which of its ports it goes. Both ends of a link call this, which tell each other the
-  /// networks of their ports where both have several.
+  /// Chooses the port for a link. Both ends of the link call this; if both have several ports, they
+  /// exchange the ports' networks.
   asio::awaitable<Result<PortChoice>> choose(std::uint32_t peer, std::uint16_t lane, Fabric fabric,
                                              tcp::socket& socket) const {
     const auto devices = Devices::of_process();
@@ -136,7 +136,7 @@ class Maker {
                    context_.rank);
   }
 
-  /// `number`: the peer's queue pair, where that is known.
+  /// `number`: the peer's queue pair, if known.
   Result<Opened> open(const LinkId& id, const PortChoice& choice,
                       std::optional<std::uint32_t> number = std::nullopt) {
     const auto end = id.from == context_.rank ? End::sends : End::receives;
@@ -158,14 +158,14 @@ class Maker {
     return best_of(context_.table[context_.rank].fabrics & context_.table[rank].fabrics);
   }
 
-  /// Seldom: whatever has ended since.
+  /// Forgets pairs that have ended. Called rarely.
   void drop_gone() {
     std::lock_guard lock(mutex_);
     std::erase_if(pairs_, [](const auto& entry) { return entry.second.expired(); });
   }
 
  private:
-  /// What two ranks share.
+  /// The key of a queue pair that two ranks share.
   struct Joint {
     std::uint64_t communicator = 0;
     std::uint32_t peer = 0;
@@ -173,7 +173,7 @@ class Maker {
     friend auto operator<=>(const Joint&, const Joint&) = default;
   };
 
-  /// That of the other direction, or a new one.
+  /// Returns the queue pair that the other direction has made, or a new one.
   Result<PairPointer> pair_for(const Joint& joint, End end, std::optional<std::uint32_t> number,
                                const PortChoice& choice) {
     {
@@ -360,9 +360,9 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
     const auto fabric = static_cast<Fabric>(reader.number<std::uint8_t>());
     const auto maker = self->maker_;
     const auto& context = maker->context();
-    // A peer that has proven the token and yet talks nonsense: drop it.
+    // The peer has proven the token but sends nonsense: drop the connection.
     if (id.to != context.rank || id.from >= context.table.size()) co_return;
-    self.reset();  // it may end while the peer takes its time
+    self.reset();  // the transport may end while the peer takes its time
     const auto choice = co_await maker->choose(id.from, id.lane, fabric, socket);
     const auto theirs = co_await read_exactly(socket, QueuePairAddress::kBytes);
     self = transport.lock();
@@ -374,7 +374,7 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
     const auto answered = co_await write_all(socket, answer);
     if (!opened) co_return;
     const auto ready = co_await read_exactly(socket, 1);
-    // Where the sender has failed, both ends go another way: nothing is to be said at this one's.
+    // If the sender has failed, both ends fall back, and this one has nothing to report.
     self = transport.lock();
     if (!self || !answered || !ready) co_return;
     opened->pair->confirm();
@@ -382,7 +382,7 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
       (*refused)->forsake(End::receives);
   }
 
-  /// This end of the link, connected.
+  /// Opens and connects this end of the link.
   Result<Maker::Opened> open(const LinkId& id, const Result<PortChoice>& choice,
                              const QueuePairAddress& address) {
     if (!choice) return tl::unexpected(choice.error());
@@ -425,7 +425,7 @@ std::shared_ptr<Transport> make(const TransportContext& context, std::shared_ptr
 Result<std::uint8_t> usable_fabrics() {
   const auto devices = Devices::of_process();
   if (devices) return (*devices)->fabrics();
-  // That there are none is no failure; that somebody has asked for something wrongly is.
+  // A lack of devices is no failure; a wrong setting is.
   if (devices.error().kind == ErrorKind::invalid_argument) return tl::unexpected(devices.error());
   return std::uint8_t{0};
 }

@@ -13,17 +13,17 @@ Failure gone(std::uint32_t rank) {
   return {ErrorKind::peer_lost, fmt::format("rank {} has left", rank), rank};
 }
 
-/// After a goodbye, which comes another way than slices.
+/// How long to wait for slices after a goodbye, which takes another path than they do.
 constexpr std::chrono::seconds kSettled{1};
 
-/// What stands in a header's reserved field where slices are checked; of the rest of it and of the
-/// payload. How long that is need not be relied on: the completion tells it.
+/// A checked slice's reserved field: a checksum over the rest of the header and the payload. The
+/// completion gives the payload's length, so a corrupt length does no harm.
 std::uint32_t checksum_of(SliceHeader header, const std::byte* data) {
   header.reserved = 0;
   return crc32c(crc32c(0, &header, sizeof header), data, header.bytes);
 }
 
-/// From its delivery, where it has come; attached to whoever waits for it.
+/// Takes the queue pair from its delivery, if it has come, and attaches it to `waiter`.
 PairPointer take_over(End end, PairDelivery& delivery, const std::shared_ptr<Waiter>& waiter,
                       const std::shared_ptr<CompletionGroup>& completion_group,
                       std::optional<Failure>& failure) {
@@ -37,7 +37,7 @@ PairPointer take_over(End end, PairDelivery& delivery, const std::shared_ptr<Wai
   return std::move(*pair);
 }
 
-/// `pair`: null where it has not been taken over.
+/// `pair`: null if it has not been taken over.
 void let_go(End end, const PairPointer& pair, PairDelivery& delivery) {
   if (pair) return pair->leave(end);
   if (const auto untaken = delivery.take()) (*untaken)->forsake(end);
@@ -54,7 +54,7 @@ bool VerbsSendLink::settle() {
   const Failure* const failure = delivery_->failure();
   if (failure == nullptr) return false;
   auto* const transport = fallback_->transport();
-  // Whoever has left is not to be reached in another way either.
+  // A peer that has left cannot be reached another way either.
   if (transport == nullptr || failure->kind == ErrorKind::peer_lost) {
     failure_ = *failure;
     return false;
@@ -71,7 +71,7 @@ bool VerbsSendLink::settle() {
 bool VerbsSendLink::has_room() {
   if (!pair_ && (instead_ || !settle())) [[unlikely]]
     return instead_ && fallback_->has_room(*instead_, id_.to, instead_works_);
-  // Until nothing has come, or what has come is enough: only then is the queue armed for a sleep.
+  // Poll until nothing comes or there is room: only then is the queue armed for a sleep.
   while (!pair_->has_room())
     if (!pair_->poll() || pair_->failure() != nullptr) return pair_->has_room();
   return true;
@@ -80,7 +80,7 @@ bool VerbsSendLink::has_room() {
 std::byte* VerbsSendLink::room(std::size_t bytes) {
   if (instead_) [[unlikely]]
     return instead_->room(bytes);
-  // Not has_room(): the queue pair may have failed since that was asked.
+  // Not has_room(): the queue pair may have failed since the caller asked.
   CCOLL_CHECK(pair_ && pair_->has_slot() && bytes <= QueuePair::kSlotBytes, "{} bytes to rank {}",
               bytes, id_.to);
   return pair_->room();
@@ -116,7 +116,7 @@ void VerbsSendLink::announce(const std::byte* data, std::size_t bytes) {
 
 Result<std::shared_ptr<const DirectMemory>> VerbsSendLink::make_direct(
     const ExportedMemory& memory) {
-  // Checksums are the CPU's.
+  // The CPU computes checksums, and cannot read such memory.
   if (!pair_ || is_checked_) return cannot_be_direct();
   return pair_->make_direct(memory);
 }
@@ -139,7 +139,7 @@ void VerbsSendLink::revoke() {
 void VerbsSendLink::peer_gone(Departure how, const Failure& why) {
   if (instead_) return instead_->peer_gone(how, why);
   if (how == Departure::left) return;
-  // What its device has sent is still taken from the queue pair.
+  // The queue pair still delivers what the peer's device has sent.
   if (pair_) pair_->fail_with(why);
   if (!failure_) failure_ = why;
 }
@@ -180,7 +180,7 @@ bool VerbsReceiveLink::settle() {
 
 bool VerbsReceiveLink::look() {
   if (is_seen_) return true;
-  // As has_room() does.
+  // Loops as has_room() does.
   while (!pair_->there()) {
     const bool is_moving = pair_->poll() && pair_->failure() == nullptr;
     if (!is_moving && !pair_->there()) return false;
@@ -292,7 +292,7 @@ const Failure* VerbsReceiveLink::failure() const {
     if (failure_) return &*failure_;
     return instead_ ? instead_->failure() : nullptr;
   }
-  // What was sent before leaving, or before the link broke, is still delivered.
+  // Slices sent before the peer left, or before the link broke, are still delivered.
   if (!failure_ && !pair_->there()) {
     if (pair_->failure() != nullptr)
       failure_ = *pair_->failure();

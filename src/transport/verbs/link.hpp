@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The two ends of a link, over a queue pair that they may share with the link the other way; where
-/// it cannot be made, the link is one of the fallback transport at both ends, before any slice has
-/// travelled.
+/// The two ends of a link over a queue pair, which may also serve the opposite link. If the queue
+/// pair cannot be made, both ends use the fallback transport, before any slice has travelled.
 
 #include <chrono>
 #include <memory>
@@ -52,9 +51,9 @@ class VerbsSendLink final : public SendLink {
   const Failure* failure() const override;
 
  private:
-  /// Whether the queue pair is there; takes it over when it has just come.
+  /// Whether the queue pair is there; takes it over if it has just come.
   bool settle();
-  /// With its checksum, where slices carry them.
+  /// Adds the checksum, if slices carry them.
   SliceHeader sealed(SliceHeader header, const std::byte* data) const;
 
   const LinkId id_;
@@ -64,15 +63,15 @@ class VerbsSendLink final : public SendLink {
   const std::shared_ptr<CompletionGroup> completion_group_;
   const bool is_checked_;  ///< slices carry checksums
   PairPointer pair_;
-  std::unique_ptr<SendLink> instead_;  ///< of the fallback
+  std::unique_ptr<SendLink> instead_;  ///< link of the fallback
   bool instead_works_ = false;
   mutable std::optional<Failure> failure_;
 };
 
 class VerbsReceiveLink final : public ReceiveLink {
  public:
-  /// `instead`: the same link by the fallback, or null. `checked_as`: what a slice whose checksum
-  /// is wrong is said to have come by; nothing: slices carry none.
+  /// `instead`: the same link by the fallback, or null. `checked_as`: the link's name for checksum
+  /// errors; none: slices carry no checksums.
   VerbsReceiveLink(const LinkId& id, std::shared_ptr<PairDelivery> delivery,
                    std::unique_ptr<ReceiveLink> instead, std::shared_ptr<Waiter> waiter,
                    std::shared_ptr<CompletionGroup> completion_group,
@@ -95,7 +94,7 @@ class VerbsReceiveLink final : public ReceiveLink {
   const Failure* failure() const override;
 
  private:
-  /// The peer's goodbye, and when the device has long had all that was sent before.
+  /// The peer's goodbye, and the time by which the device must have delivered all earlier slices.
   struct Goodbye {
     Failure why;
     std::chrono::steady_clock::time_point until;
@@ -103,9 +102,9 @@ class VerbsReceiveLink final : public ReceiveLink {
   };
 
   bool settle();
-  /// Whether a slice has come, looking for it.
+  /// Whether a slice has arrived; polls for it.
   bool look();
-  /// What is wrong with the front slice, if anything is.
+  /// The fault of the front slice, if it has one.
   std::optional<Failure> fault_of(const std::optional<View>& front) const;
 
   const LinkId id_;
@@ -114,12 +113,12 @@ class VerbsReceiveLink final : public ReceiveLink {
   const std::shared_ptr<CompletionGroup> completion_group_;
   const std::optional<std::string> checked_as_;
   std::uint64_t popped_ = 0;
-  std::unique_ptr<ReceiveLink> instead_;  ///< in use when it connects first
+  std::unique_ptr<ReceiveLink> instead_;  ///< in use if it connects first
   PairPointer pair_;
   View view_;
   bool is_seen_ = false;               ///< view_ is the front slice
-  bool is_offered_ = false;            ///< a place for the front slice, or it is not worth it
-  std::uint64_t announced_bytes_ = 0;  ///< of all payloads
+  bool is_offered_ = false;            ///< offer() was called for the front slice
+  std::uint64_t announced_bytes_ = 0;  ///< sum over all announcements
   std::optional<Goodbye> goodbye_;
   mutable std::optional<Failure> failure_;
 };

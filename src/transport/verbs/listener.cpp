@@ -24,7 +24,7 @@ class Watch final : public Listener, public std::enable_shared_from_this<Watch> 
   Watch(std::shared_ptr<net::Service> service, const Devices& devices)
       : service_(std::move(service)), devices_(devices) {}
   ~Watch() override {
-    // The parent's: what asio would take out of its epoll set, the parent still waits for.
+    // In a forked child, leak them: closing would remove them from the parent's epoll set.
     if (service_->is_forked()) (void)new auto(std::move(watched_));
   }
 
@@ -34,7 +34,7 @@ class Watch final : public Listener, public std::enable_shared_from_this<Watch> 
   void begin() {
     for (const auto& device : devices_.opened()) {
       ibv_context* const context = device->context;
-      // A number of its own: this one closes it, and libibverbs the other.
+      // A duplicate: asio closes this descriptor, and libibverbs its own.
       FileDescriptor own(fcntl(context->async_fd, F_DUPFD_CLOEXEC, 0));
       if (!own.open()) {
         log().warn("RDMA: events of devices are not heard: {}", std::strerror(errno));
@@ -69,7 +69,7 @@ class Watch final : public Listener, public std::enable_shared_from_this<Watch> 
     ibv_async_event event{};
     while (library.get_async_event(watched.device.context, &event) == 0) {
       pass_on(event, watched.device);
-      // Not before: until then its queue pair cannot be destroyed.
+      // Not before: the acknowledgement lets its queue pair be destroyed.
       library.ack_async_event(&event);
     }
   }

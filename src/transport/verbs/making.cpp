@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How queue pairs are made, and each of their directions opened and connected: the service thread's
-// part of them.
+// How queue pairs are made, and each of their directions opened and connected, on the service
+// thread.
 #include <fcntl.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace ccoll::verbs {
 namespace {
 
 constexpr std::uint32_t kPacketMask = (1U << 24) - 1;
-/// What is asked for to travel in the work request itself; devices grant less or more.
+/// Bytes requested to travel inside the work request; devices grant less or more.
 constexpr std::uint32_t kInlineAsked = 256;
 
 Status refused(const char* what, const Path& path) {
@@ -92,7 +92,7 @@ bool QueuePair::is_free(End end, std::optional<std::uint32_t> number) {
 }
 
 Result<QueuePairAddress> QueuePair::open(End end, SlotBudget::Share share) {
-  // Mapped shared, so that a fork() leaves the device and this process the same pages.
+  // A shared mapping: after fork(), the device and this process keep the same pages.
   auto memory = Segment::make("ccoll-rdma", kMemoryBytes);
   if (!memory) return tl::unexpected(memory.error());
   (*memory)->close_file();
@@ -111,7 +111,7 @@ Result<QueuePairAddress> QueuePair::open(End end, SlotBudget::Share share) {
 }
 
 Status QueuePair::create_queue_pair() {
-  // Devices differ in what they grant inline, and say no rather than less.
+  // Devices differ in their inline limit, and refuse rather than grant less.
   for (std::uint32_t bytes = kInlineAsked;; bytes /= 2) {
     ibv_qp_init_attr attributes{};
     attributes.qp_context = &alarm_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How slices travel through a queue pair: pushed or lent, to a slot or where the receiver wants
-// their payload; and how the caller's memory is taken back from the device.
+// How slices travel through a queue pair: pushed or lent, to a slot or to the receiver's memory;
+// and how the device gives back the caller's memory.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -14,7 +14,7 @@
 namespace ccoll::verbs {
 namespace {
 
-/// How long revoke() waits until the peer has heard that nothing comes any more.
+/// How long revoke() waits until the peer has confirmed the last word.
 constexpr std::chrono::milliseconds kPatienceForFarewell{20};
 
 std::uint64_t address_of(const std::byte* data) { return reinterpret_cast<std::uint64_t>(data); }
@@ -23,7 +23,7 @@ std::uint32_t checksum_of(const Offer& offer) {
   return crc32c(0, &offer, offsetof(Offer, checksum));
 }
 
-/// Where slices have checksums, theirs covers the rest of the head too; undone in the same way.
+/// With checksums, the slice's checksum covers the rest of the head too. A second call undoes it.
 void mix_checksum(SlotHead& head) {
   head.slice.reserved ^= crc32c(0, &head, offsetof(SlotHead, slice));
 }
@@ -46,7 +46,7 @@ void QueuePair::send(const SliceHeader& header, const std::byte* payload,
                      const Registration* lent) {
   const Offer* offer = nullptr;
   if (header.bytes >= kWorthPlacing) {
-    take_some();  // one may just have come
+    take_some();  // an offer may just have arrived
     offer = offer_for(header.bytes);
   } else if (!offers_.empty()) {
     offer = offer_for(header.bytes);
@@ -144,7 +144,7 @@ bool QueuePair::take_offer(std::uint32_t count) {
 
 void QueuePair::offer(std::uint64_t begin, std::byte* data, std::size_t bytes, bool is_of_one,
                       std::shared_ptr<const Registration> memory) {
-  // Not before the peer is known to be ready: what it misses would be sent again, much later.
+  // The peer must be ready: a missed offer would be sent again, much later.
   if (arrived_ == 0 || failure_ || peer_left(End::sends) || !may_say() ||
       offers_made_ - offers_known_ >= kOffers)
     return;
@@ -196,7 +196,7 @@ void QueuePair::pop(std::size_t bytes) {
   while (!wanted_.empty() &&
          wanted_.front().offer.begin + wanted_.front().offer.bytes <= popped_bytes_)
     wanted_.pop_front();
-  // The peer may wait more urgently for what this rank sends next.
+  // Delay credits: the peer may need this rank's next slice more urgently.
   if (popped_ - told_ > kCreditBatch) tell_popped();
 }
 
@@ -208,7 +208,7 @@ void QueuePair::revoke() {
   if (pair_ == nullptr) return;
   if (drained() && wanted_.empty()) return announced_.clear();
   if (!failure_ && left_ != kBothEnds) {
-    // Or its links to this rank would wait for answers that never come.
+    // Without this, the peer's links to this rank would wait for answers that never come.
     say(Word::leaves, kBothEnds);
     const auto end = std::chrono::steady_clock::now() + kPatienceForFarewell;
     while (!failure_ && completed_ != posted_ && std::chrono::steady_clock::now() < end)
@@ -220,7 +220,7 @@ void QueuePair::revoke() {
         fmt::format("the link to rank {} was given up when its communicator failed", path_.peer),
         std::nullopt};
   is_cause_known_ = true;
-  // Returns when the device has let go of it.
+  // Returns once the device has let go of the memory.
   devices_.library().destroy_qp(std::exchange(pair_, nullptr));
   lent_until_ = 0;
   announced_.clear();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Whether a device does what it is there for: it confirms a request, or gives it up once its
-/// retries are over. One that does neither (soft-RoCE may lose the timer of its retries when its
-/// network interface goes down amid them) would be waited for as long as its call may take.
+/// Detects a device that neither confirms a request nor gives it up once its retries are over.
+/// Without it, a call would wait until its own limit. soft-RoCE does so: it may lose its retry
+/// timer when its network interface goes down between retries.
 
 #include <chrono>
 #include <cstdint>
@@ -18,20 +18,20 @@ class Watchdog {
   using Clock = std::chrono::steady_clock;
   enum class Advice : std::uint8_t { wait, ask, give_up };
 
-  /// Of so much silence nothing is thought.
+  /// A silence up to this long is no concern.
   static constexpr std::chrono::seconds kQuiet{1};
 
-  /// For an answer to what was asked. Between two tries a device may take four times what it was
-  /// told (InfiniBand specification, volume 1, 9.7.6.1.3), and rests of its own.
+  /// Time limit for an answer to `ask`. Between two tries a device may take four times its setting
+  /// (InfiniBand specification, volume 1, 9.7.6.1.3), plus pauses of its own.
   static Clock::duration patience(const Settings& settings) {
     const std::chrono::nanoseconds between_tries(4096ULL << settings.timeout);
     return 4 * (settings.retries + 1) * between_tries + std::chrono::seconds(5);
   }
 
-  /// Before each sleep. Requests complete in order, and most of them untold: whether the last ones
-  /// have shows only where one that is told of follows them, which is to be posted on `ask`.
+  /// Call before each sleep. Requests complete in order, mostly unsignalled. Whether the last ones
+  /// have completed shows only if a signalled request follows; post one on `ask`.
   Advice look(std::uint64_t posted, std::uint64_t completed, const Settings& settings) {
-    // Without a look at the clock.
+    // Skip reading the clock.
     if (posted == completed && !since_) return Advice::wait;
     return look(posted, completed, Clock::now(), patience(settings));
   }
@@ -56,7 +56,7 @@ class Watchdog {
   }
 
  private:
-  std::optional<Clock::time_point> since_;  ///< nothing has happened; then: it was asked
+  std::optional<Clock::time_point> since_;  ///< start of the silence; once asked: when that was
   std::uint64_t posted_ = 0;
   std::uint64_t completed_ = 0;
   bool has_asked_ = false;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How those who own queue pairs hear of events that end them: the service thread raises an alarm,
-/// and rings; the owner looks where nothing has come.
+/// Tells the owners of queue pairs about events that end them: the service thread raises an alarm
+/// and rings; the owner checks it when no completion has come.
 
 #include <infiniband/verbs.h>
 
@@ -17,18 +17,18 @@
 
 namespace ccoll::verbs {
 
-/// A queue pair's, named as the context of it and of its completion queue; thread-safe. It must be
-/// there until both are destroyed, which waits for events that are being passed on.
+/// A queue pair's alarm: the context of the pair and of its completion queue. Thread-safe. It must
+/// live until both are destroyed, which waits for events in delivery.
 class Alarm {
  public:
-  /// Of what comes the first is kept.
+  /// Keeps the first event.
   void raise(ibv_event_type event) {
     int none = kNone;
     event_.compare_exchange_strong(none, event);
     std::lock_guard lock(mutex_);
     if (const auto waiter = waiter_.lock()) waiter->ring();
   }
-  /// Whom it rings.
+  /// Sets the waiter to ring.
   void attach(std::weak_ptr<Waiter> waiter) {
     std::lock_guard lock(mutex_);
     waiter_ = std::move(waiter);
@@ -47,7 +47,7 @@ class Alarm {
   std::weak_ptr<Waiter> waiter_;  // guarded by mutex_
 };
 
-/// A device's, for what concerns all of it. Thread-safe.
+/// A device's alarms, for events that concern all of it. Thread-safe.
 class Alarms {
  public:
   void add(Alarm& alarm) {

@@ -22,7 +22,7 @@
 namespace ccoll::verbs {
 namespace {
 
-/// Entries of a port's table that are looked at; devices announce a thousand, nearly all empty.
+/// Limit of table entries to read; devices announce a thousand, nearly all empty.
 constexpr int kMostGids = 128;
 
 double lanes_of(std::uint8_t active_width) {
@@ -40,7 +40,7 @@ double lanes_of(std::uint8_t active_width) {
   }
 }
 
-/// Of one lane, after its encoding.
+/// The rate of one lane, after its encoding.
 double gbit_of(std::uint8_t active_speed) {
   switch (active_speed) {
     case 1:
@@ -63,7 +63,7 @@ double gbit_of(std::uint8_t active_speed) {
   }
 }
 
-/// What the kernel says of an entry of a port's table of addresses; empty where it says nothing.
+/// The kernel's attribute of an entry in a port's address table; empty if it has none.
 std::string attribute(std::string_view name, std::string_view device, unsigned port, int index) {
   std::ifstream file(
       fmt::format("/sys/class/infiniband/{}/ports/{}/gid_attrs/{}/{}", device, port, name, index));
@@ -72,8 +72,7 @@ std::string attribute(std::string_view name, std::string_view device, unsigned p
   return text;
 }
 
-/// Which RoCE an entry is of; libraries that cannot be asked are older than this file of the
-/// kernel's.
+/// Whether an entry is of RoCE v2. Libraries without query_gid_ex are older than this kernel file.
 bool is_roce_v2(const Library& library, ibv_context* context, std::uint8_t port, int index) {
   if (library.query_gid_ex != nullptr) {
     ibv_gid_entry entry{};
@@ -84,8 +83,8 @@ bool is_roce_v2(const Library& library, ibv_context* context, std::uint8_t port,
   return attribute("types", library.get_device_name(context->device), port, index) == "RoCE v2";
 }
 
-/// IPv4 as IPv4-mapped IPv6, of which a mask has all of the first twelve bytes; none of anything
-/// else.
+/// IPv4 becomes IPv4-mapped IPv6; `before_ipv4` fills its first ten bytes (0xff for a mask). None
+/// for other families.
 std::optional<GidBytes> bytes_of(const sockaddr* address, std::uint8_t before_ipv4) {
   GidBytes bytes{};
   if (address == nullptr) return std::nullopt;
@@ -100,8 +99,7 @@ std::optional<GidBytes> bytes_of(const sockaddr* address, std::uint8_t before_ip
   return bytes;
 }
 
-/// Of the networks in which this machine has IP addresses that of `ip`; none where it is not one of
-/// them.
+/// The network of `ip` among this machine's interfaces; all zero if no interface has that address.
 GidBytes own_network(const GidBytes& ip) {
   ifaddrs* found = nullptr;
   if (getifaddrs(&found) != 0) return {};
@@ -119,10 +117,10 @@ struct Kept {
       : forked_amid(of_parent != nullptr && (of_parent->forked_amid || of_parent->is_opening)) {}
 
   const pid_t process = getpid();
-  /// Its parent, or one before it, was just opening them: its libraries' locks may be held here.
+  /// An ancestor was opening them when it forked: its libraries' locks may be held here forever.
   const bool forked_amid;
   std::atomic<bool> is_opening = false;
-  std::mutex mutex;                        // of this process alone
+  std::mutex mutex;                        // for this process's threads
   std::optional<Result<Devices>> devices;  // guarded by mutex
 };
 
@@ -138,10 +136,10 @@ Result<const Devices*> Devices::of_process() {
   static ProcessMutex mutex;
   static Kept* kept = nullptr;  // guarded by mutex
   std::unique_lock lock(mutex);
-  // A forked child cannot use its parent's. Never closed: links may end later at exit.
+  // A forked child cannot use its parent's devices. Never closed: links may end later at exit.
   if (kept == nullptr || kept->process != getpid()) kept = new Kept(kept);
   Kept& own = *kept;
-  // Whoever forks waits for that lock, and a driver may take long.
+  // Release it first: fork() waits for that lock, and a driver may take long.
   lock.unlock();
   const std::lock_guard once(own.mutex);
   if (!own.devices) {
@@ -163,7 +161,7 @@ Result<Devices> Devices::open() {
   auto settings = Settings::from_environment();
   if (!settings) return tl::unexpected(settings.error());
   const auto library = [] {
-    const NoFork no_fork;  // loading is over in a moment, and a child loads libraries, too
+    const NoFork no_fork;  // loading is quick, and a child loads libraries, too
     return Library::load();
   }();
   if (!library) return tl::unexpected(library.error());
@@ -304,7 +302,7 @@ std::uint8_t Devices::rails() const {
 
 namespace {
 
-/// Why ranks elsewhere are not reached from its IPv4 address, as far as the kernel says.
+/// The reason why IPv4 routes do not lead to other hosts, as far as the kernel tells.
 std::optional<std::string> complaint_of_routes(const Port& port) {
   constexpr auto kIpv4 = static_cast<std::uint8_t>(Fabric::roce_ipv4);
   if ((fabrics_of(port) & kIpv4) == 0) return std::nullopt;
@@ -348,7 +346,7 @@ std::vector<std::string> rail_names(const Devices& devices) {
 }  // namespace
 
 std::optional<std::string> complaint_of_limit(std::uint64_t most_bytes, bool is_privileged) {
-  // Of 32 links.
+  // Enough for 32 links.
   constexpr std::uint64_t kEnough = 64U << 20;
   if (is_privileged || most_bytes >= kEnough) return std::nullopt;
   return fmt::format(
@@ -359,7 +357,7 @@ std::optional<std::string> complaint_of_limit(std::uint64_t most_bytes, bool is_
 
 std::optional<std::string> complaint_of_routes(std::string_view interface,
                                                std::string_view routes) {
-  // After a line of headings each line begins with one.
+  // After the heading, each line begins with an interface's name.
   if (routes.find(fmt::format("\n{}\t", interface)) != routes.npos) return std::nullopt;
   return fmt::format(
       "no route leaves by its network interface {}: ranks on other hosts cannot be reached (see "

@@ -21,10 +21,10 @@ namespace ccoll::verbs {
 
 class Devices {
  public:
-  /// Those that the settings take, as they were when first asked for; or why there is none, and
-  /// what to do. Thread-safe.
+  /// The devices that the settings allow, opened at the first call; or why there is none, and what
+  /// to do. Thread-safe.
   static Result<const Devices*> of_process();
-  /// As of_process(), each time anew. `library` is to stay.
+  /// As of_process(), but opens them anew each time. `library` must outlive them.
   static Result<Devices> open(const Library& library, Settings settings);
 
   const Library& library() const { return *library_; }
@@ -32,13 +32,13 @@ class Devices {
   std::span<const Port> ports() const { return ports_; }
   /// The protection domain to which all of a device's memory and queue pairs belong.
   ibv_pd* domain_of(std::size_t port) const { return domains_[port]; }
-  /// What that device knows of the memory that is registered with ccoll.
+  /// The device's registrations of memory that is registered with ccoll.
   Registrations& registrations_of(std::size_t port) const { return *registrations_[port]; }
   std::uint8_t fabrics() const;
-  /// Of the best of these: ports over which lanes may be spread.
+  /// The number of ports in the best of these fabrics over which lanes may be spread.
   std::uint8_t rails() const;
 
-  /// A device that is in use; `alarms` are those of its queue pairs.
+  /// A device that is in use; `alarms`: of its queue pairs.
   struct Opened {
     const Library& library;
     ibv_context* const context;
@@ -51,12 +51,12 @@ class Devices {
   };
   std::span<const std::unique_ptr<Opened>> opened() const { return opened_; }
   Alarms& alarms_of(std::size_t port) const;
-  /// As ports(), but for those that have gone down, or come up, since. Thread-safe.
+  /// ports() with their present state, up or down. Thread-safe.
   std::vector<Port> ports_now() const;
   bool is_down(std::size_t port) const { return !are_active_[port].load(); }
-  /// The same, and asks the port: a failure may come before the event that says why.
+  /// As is_down(), but asks the port too: a failure may come before the event that explains it.
   bool is_down_now(std::size_t port) const;
-  /// Of one of its ports, or of all.
+  /// Marks port `number` of the device, or all of them.
   void set_down(const Opened& device, std::optional<int> number, bool down) const;
 
  private:
@@ -74,12 +74,12 @@ class Devices {
   std::vector<std::string> refusals_;
 };
 
-/// Whether they can be used, and a line for each port; or why there is none, and what to do.
+/// Whether RDMA is available, and a line for each port; or why there is none, and what to do.
 std::vector<std::string> describe(const Result<const Devices*>& devices);
-/// What is wrong with so little memory to lock (RLIMIT_MEMLOCK), if anything is.
+/// The complaint if too little memory may be locked (RLIMIT_MEMLOCK).
 std::optional<std::string> complaint_of_limit(std::uint64_t most_bytes, bool is_privileged);
-/// What is wrong if no IPv4 route leaves by a port's network interface; nothing where there is one.
-/// `routes`: the kernel's, as /proc/net/route lists them.
+/// The complaint if no IPv4 route leaves by a port's network interface. `routes`: the contents of
+/// /proc/net/route.
 std::optional<std::string> complaint_of_routes(std::string_view interface, std::string_view routes);
 
 }  // namespace ccoll::verbs

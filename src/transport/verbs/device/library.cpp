@@ -8,7 +8,7 @@ namespace ccoll::verbs {
 namespace {
 
 constexpr const char* kName = "libibverbs.so.1";
-/// Where the kernel lists RDMA devices: a look that costs nothing on machines that have none.
+/// Where the kernel lists RDMA devices: a cheap check on machines that have none.
 constexpr const char* kSysfs = "/sys/class/infiniband";
 
 }  // namespace

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// libibverbs, found at run time: the same binary runs where there is none. What verbs.h defines
-/// inline (posting, polling, arming) goes through the device's own table and needs no symbol.
-/// Whatever ccoll calls of it goes through here, so that a test's table may stand between.
+/// libibverbs, loaded at run time, so that the same binary runs without it. The inline functions of
+/// verbs.h (posting, polling, arming) use the device's own table and need no symbol. All other
+/// calls go through this table, so that tests can replace them.
 
 #include <infiniband/verbs.h>
 
@@ -44,9 +44,9 @@ struct Library {
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd*, std::uint64_t offset, std::size_t bytes, std::uint64_t address,
                            int file, int access);
 
-  /// Loaded by the first call, for good; or why there is none, and what to do.
+  /// Loads it at the first call, for good; or says why there is none, and what to do.
   static Result<const Library*> load();
-  /// As load(), each time anew.
+  /// As load(), but anew each time.
   static Result<Library> find();
 };
 

@@ -17,7 +17,7 @@ bool is_ipv4(const GidBytes& gid) {
          gid[10] == 0xff && gid[11] == 0xff;
 }
 
-/// Every port has such an address, of its own making; it reaches only neighbours.
+/// Every port gives itself such an address; it reaches only neighbours.
 bool is_link_local(const GidBytes& gid) { return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80; }
 
 std::optional<Fabric> fabric_of(const Port& port, const Gid& gid) {
@@ -83,7 +83,7 @@ Fabric best_of(std::uint8_t fabrics) {
 std::optional<PortChoice> choose_port(std::span<const Port> ports, Fabric fabric,
                                       const GidBytes& route) {
   std::optional<PortChoice> best;
-  // Compared in this order: on the route, not of its own making, speed.
+  // Compare in this order: on the route, not link-local, speed.
   std::tuple<bool, bool, double> best_rank{};
   for (std::size_t i = 0; i < ports.size(); i++) {
     if (!ports[i].is_active) continue;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Which port and address of the RDMA devices that there are a pair of ranks uses. Pure: what there
-/// is and what was asked for come in as values.
+/// Chooses the port and address of the RDMA devices for a pair of ranks. Pure: the devices and the
+/// settings come in as values.
 
 #include <array>
 #include <cstdint>
@@ -18,13 +18,12 @@ namespace ccoll::verbs {
 
 using GidBytes = std::array<std::uint8_t, 16>;
 
-/// One entry of a port's table of addresses. A RoCE port has one per IP address and version of
-/// RoCE.
+/// An entry of a port's address table. A RoCE port has one per IP address and RoCE version.
 struct Gid {
   int index = 0;
   GidBytes bytes{};
   bool is_roce_v2 = false;
-  GidBytes network{};  ///< what it has in common with those that it reaches; none where not known
+  GidBytes network{};  ///< prefix shared with the addresses it reaches; zero if unknown
 };
 
 enum class LinkLayer : std::uint8_t { infiniband, ethernet, other };
@@ -32,7 +31,7 @@ enum class LinkLayer : std::uint8_t { infiniband, ethernet, other };
 struct Port {
   std::string device;
   std::uint8_t number = 1;
-  std::string state;  ///< as people write it
+  std::string state;  ///< for messages
   bool is_active = false;
   LinkLayer layer = LinkLayer::other;
   double gbit_per_s = 0;
@@ -41,15 +40,14 @@ struct Port {
   std::vector<Gid> gids;
 };
 
-/// Networks whose members reach each other, a bit each: what PeerAddress::fabrics is made of.
+/// Networks whose members reach each other, a bit each; PeerAddress::fabrics is a set of them.
 enum class Fabric : std::uint8_t { infiniband = 1, roce_ipv4 = 2, roce_ipv6 = 4 };
 
-/// The networks that a port is in; none of one that is not active.
+/// The networks of a port; empty for an inactive port.
 std::uint8_t fabrics_of(const Port& port);
 
-/// What CCOLL_IB_HCA takes: "mlx5,rxe0:1" devices that begin so, and their ports; "=mlx5_0"
-/// exactly;
-/// "^mlx5_1" all but these.
+/// The value of CCOLL_IB_HCA. "mlx5,rxe0:1": devices by prefix, and their ports. "=mlx5_0": exact
+/// names. "^mlx5_1": all but these.
 class PortFilter {
  public:
   static Result<PortFilter> parse(std::string_view text);
@@ -66,35 +64,35 @@ class PortFilter {
 };
 
 struct PortChoice {
-  std::size_t port = 0;  ///< in the list that was given
+  std::size_t port = 0;  ///< index in the given list
   int gid_index = 0;
   GidBytes gid{};
-  GidBytes network{};  ///< as of a Gid
+  GidBytes network{};  ///< as Gid::network
 };
 
-/// The best of `fabrics`, which both ranks are in.
+/// The best of `fabrics`, the set that both ranks are in.
 Fabric best_of(std::uint8_t fabrics);
 
-/// A port in `fabric`, and its address there: the port that has `route`, the IP address by which
-/// the peer is reached (IPv4 as IPv4-mapped IPv6), else the fastest.
+/// A port in `fabric` with its address there. Preferred is the port with `route`, the local IP
+/// address of the connection to the peer (IPv4 as IPv4-mapped IPv6); then the fastest.
 std::optional<PortChoice> choose_port(std::span<const Port> ports, Fabric fabric,
                                       const GidBytes& route);
 
-/// The ports over which lanes may be spread: the fastest in `fabric` of those whose networks are
-/// known, at most kMostRails, each with its address there.
+/// The ports over which lanes may be spread: the fastest in `fabric` with known networks, at most
+/// kMostRails, each with its address there.
 std::vector<PortChoice> rails_in(std::span<const Port> ports, Fabric fabric);
 
-/// Those of `mine` whose network is one of `theirs`, too, at most as many as there. Both ends find
-/// as many, and the k-th of either reaches the k-th of the other.
+/// The ports in `mine` whose network is also in `theirs`, at most as many per network as there.
+/// Both ends get equally many, and the k-th of one reaches the k-th of the other.
 std::vector<PortChoice> matched(std::vector<PortChoice> mine, std::span<const GidBytes> theirs);
 
-/// The network of an InfiniBand port: its subnet's prefix.
+/// The network of an InfiniBand port: its subnet prefix.
 GidBytes subnet_of(const GidBytes& gid);
-/// The network of an IP address (IPv4 as IPv4-mapped IPv6), by the mask of its interface; none of
-/// an address that the port has made itself, of which each network has the same.
+/// The network of an IP address (IPv4 as IPv4-mapped IPv6) by its interface's mask. Zero for
+/// link-local addresses, which are the same in every network.
 GidBytes network_of(const GidBytes& ip, const GidBytes& mask);
 
-/// An IP address or the like as people write it.
+/// An IP address or GID as text.
 std::string text_of(const GidBytes& gid);
 
 }  // namespace ccoll::verbs

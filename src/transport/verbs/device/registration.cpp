@@ -9,7 +9,7 @@
 namespace ccoll::verbs {
 namespace {
 
-// Devices that write need the memory writable here, too; whoever only sends has it so as well.
+// A device writes only to memory that is locally writable; memory that is only sent has it too.
 constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 
 }  // namespace
@@ -31,7 +31,7 @@ Result<std::shared_ptr<const Registration>> Registration::make(const Library& li
   if (library.reg_dmabuf_mr == nullptr)
     return fail(ErrorKind::unsupported,
                 "this libibverbs has no ibv_reg_dmabuf_mr: install a newer rdma-core");
-  // By its address on the GPU, so that places in it are told as those of the host are.
+  // Registered at its GPU address, so that offsets are computed as for host memory.
   const auto address = reinterpret_cast<std::uint64_t>(memory.data);
   ibv_mr* const made =
       library.reg_dmabuf_mr(domain, memory.offset, memory.bytes, address, memory.file, kAccess);
@@ -42,7 +42,7 @@ Result<std::shared_ptr<const Registration>> Registration::make(const Library& li
 }
 
 Registration::~Registration() {
-  // A forked child's copy is its parent's.
+  // A forked child does not own it.
   if (process_ == getpid()) library_.dereg_mr(memory_);
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Memory of the caller's that a device may read and write: what is registered with ccoll is so
-/// once with each device, for as long as it lasts; other memory, and that of GPUs, for one call,
-/// and never remembered, since what lies at an address may be another memory by the next call.
+/// Caller memory that a device may read and write. Memory registered with ccoll is registered once
+/// per device, for its lifetime. Other memory, including a GPU's, is registered for one call and
+/// never cached: the next call may find other memory at that address.
 
 #include <unistd.h>
 
@@ -19,20 +19,20 @@
 
 namespace ccoll::verbs {
 
-/// Ends with its last user.
+/// Deregisters when its last user drops it.
 class Registration final : public DirectMemory {
  public:
-  /// Null where the device or the system refuses it.
+  /// Null if the device or the system refuses it.
   static std::shared_ptr<const Registration> make(const Library& library, ibv_pd* domain,
                                                   const std::byte* data, std::size_t bytes);
-  /// Of what is not the host's; or why not.
+  /// For memory of a device; or why it cannot be.
   static Result<std::shared_ptr<const Registration>> make(const Library& library, ibv_pd* domain,
                                                           const ExportedMemory& memory);
   ~Registration() override;
   Registration(const Registration&) = delete;
   Registration& operator=(const Registration&) = delete;
 
-  /// Whether no CPU reads or writes it.
+  /// Whether it is memory that no CPU accesses.
   bool is_exported() const { return is_exported_; }
   ibv_pd* domain() const { return memory_->pd; }
   std::uint32_t local_key() const { return memory_->lkey; }
@@ -48,12 +48,12 @@ class Registration final : public DirectMemory {
   const pid_t process_ = getpid();
 };
 
-/// A device's registrations of what is registered with ccoll. Thread-safe.
+/// A device's registrations of memory that is registered with ccoll. Thread-safe.
 class Registrations final : public RegisteredMemories::Watcher {
  public:
   static std::shared_ptr<Registrations> make(const Library& library, ibv_pd* domain);
 
-  /// Of what all of [data, data + bytes) lies in; null where that is nothing, or was refused.
+  /// For the memory that contains all of [data, data + bytes); null if there is none or refused.
   std::shared_ptr<const Registration> find(const std::byte* data, std::size_t bytes);
   void withdraw(std::uint32_t number) override;
 
@@ -63,7 +63,7 @@ class Registrations final : public RegisteredMemories::Watcher {
   const Library& library_;
   ibv_pd* const domain_;
   std::mutex mutex_;
-  /// By number in the process; null where it was refused. Guarded by mutex_.
+  /// By number in the process; null if it was refused. Guarded by mutex_.
   std::map<std::uint32_t, std::shared_ptr<const Registration>> made_;
 };
 

@@ -6,7 +6,7 @@
 namespace ccoll::verbs {
 namespace {
 
-/// Leaves `value` alone where the variable is not set.
+/// Leaves `value` unchanged if the variable is not set.
 template <typename T>
 Status read(const char* name, T& value) {
   const auto number = read_number(name);
@@ -28,7 +28,7 @@ Result<Settings> Settings::from_environment() {
   CCOLL_TRY(read("CCOLL_IB_TC", settings.traffic_class));
   CCOLL_TRY(read("CCOLL_IB_SL", settings.service_level));
   CCOLL_TRY(read("CCOLL_IB_TIMEOUT", settings.timeout));
-  // 7 is for ever on some devices, which then never report a broken path.
+  // Not 7: some devices then retry forever and never report a broken path.
   CCOLL_TRY(read("CCOLL_IB_RETRY_CNT", settings.retries));
   return settings;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The CCOLL_IB_* variables, which mean what NCCL's of the same names do.
+/// The CCOLL_IB_* variables, with the meaning of NCCL's variables of the same names.
 
 #include <cstdint>
 #include <optional>
@@ -15,8 +15,8 @@ struct Settings {
   std::optional<int> gid_index;
   std::uint8_t traffic_class = 0;
   std::uint8_t service_level = 0;
-  /// A packet is sent again after 4.096 µs times 2 to this power, and so often; the default gives a
-  /// broken path up after some 8 s.
+  /// A packet is resent after 4.096 µs times 2 to this power, `retries` times. The default gives up
+  /// a broken path after some 8 s.
   std::uint8_t timeout = 18;
   std::uint8_t retries = 6;
 

@@ -15,20 +15,20 @@
 
 namespace ccoll::inproc {
 
-/// Who may touch a lent slice.
+/// The state of a lent slice.
 enum class Loan : std::uint32_t { offered, reading, ended };
 
 struct Slot {
   SliceHeader header;               // published by Fifo::head
   const std::byte* data = nullptr;  // published by Fifo::head
   std::vector<std::byte> copy;      // owner: the writer while the slot is empty
-  /// Partner: the other end. offered → reading by the reader, offered → ended by the owner's
-  /// revoke, reading → ended by the reader's pop, which also publishes that it reads no more.
+  /// Transitions: offered → reading by the reader's begin_read, offered → ended by the owner's
+  /// revoke, reading → ended by the reader's end_read, which also publishes that it is done.
   std::atomic<Loan> loan{Loan::ended};
 };
 
 /// `head` and `tail` count slices pushed and popped. They are seq_cst because each is also the news
-/// in the sleeping protocol of Waiter::prepare.
+/// in the protocol of Waiter::prepare.
 struct Fifo {
   static constexpr std::size_t kSlots = 2 * kLinkSlots;
 
@@ -39,7 +39,7 @@ struct Fifo {
   alignas(64) std::atomic<bool> sender_gone{false};
   std::atomic<bool> receiver_gone{false};
 
-  /// One end's waiter, set once by that end and kept for as long as anyone may ring it.
+  /// One end's waiter: set once by that end, and kept as long as the other end may ring it.
   struct Sleeper {
     void hang(std::shared_ptr<Waiter> waiter) {
       keep = std::move(waiter);

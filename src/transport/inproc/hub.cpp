@@ -15,7 +15,7 @@ namespace {
 /// One rank's part of a communicator.
 using ReceiverId = std::pair<std::uint64_t, std::uint32_t>;
 
-/// Parts that have ended, remembered for senders that are yet to come.
+/// Parts that have ended, remembered for late senders.
 constexpr std::size_t kForgotten = 4 << 10;
 
 /// A link that one end has opened.
@@ -38,10 +38,10 @@ Table& table() {
   return instance;
 }
 
-/// Before main: at its first use another thread could be in fork() already.
+/// Made before main: at first use, another thread could be in fork() already.
 [[maybe_unused]] const auto& table_made_early = table();
 
-/// Nobody will read it.
+/// Tells the sender that nobody will read it.
 void drop(Fifo& fifo) {
   fifo.receiver_gone.store(true);
   fifo.sender.ring();
@@ -96,7 +96,7 @@ void part(const LinkId& id, const std::shared_ptr<Fifo>& fifo) {
   std::lock_guard lock(table().mutex);
   auto& waiting = table().waiting;
   const auto found = waiting.find(id);
-  // A sender may leave before its receiver has come; what it sent must still be found here.
+  // A sender may leave before its receiver has come; its slices must still be found here.
   const bool unread = fifo->head.load() != fifo->tail.load() && !fifo->receiver_gone;
   if (found != waiting.end() && found->second.fifo == fifo && !unread) waiting.erase(found);
 }

@@ -64,7 +64,7 @@ void InprocSendLink::revoke() {
     auto& loan = fifo_->slots[i % Fifo::kSlots].loan;
     Loan expected = Loan::offered;
     if (loan.compare_exchange_strong(expected, Loan::ended)) continue;
-    // A reader in the middle of one slice ends within its copy.
+    // A reader in the middle of this slice finishes within one copy.
     while (loan.load(std::memory_order_acquire) == Loan::reading) std::this_thread::yield();
   }
   lent_until_ = 0;
@@ -115,7 +115,7 @@ bool InprocReceiveLink::pop() {
 }
 
 const Failure* InprocReceiveLink::failure() const {
-  // What was sent before leaving is still delivered; look again for a slice that came just before.
+  // Slices sent before leaving are still delivered; look again for one that came just before.
   if (!failure_ && (lost_ || fifo_->sender_gone.load()) && fifo_->head.load() == popped_)
     failure_ = lost_ ? *lost_ : gone(id_.from);
   return failure_ ? &*failure_ : nullptr;

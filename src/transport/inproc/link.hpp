@@ -35,7 +35,7 @@ class InprocSendLink final : public SendLink {
   const LinkId id_;
   const std::shared_ptr<Fifo> fifo_;
   std::uint64_t pushed_ = 0;
-  std::uint64_t popped_ = 0;      ///< by the receiver, when last looked at: it may be more
+  std::uint64_t popped_ = 0;      ///< by the receiver, as last read: it may be more
   std::uint64_t lent_until_ = 0;  ///< slices before this count may be lent
   mutable std::optional<Failure> failure_;
 };
@@ -66,7 +66,7 @@ class InprocReceiveLink final : public ReceiveLink {
   const std::shared_ptr<Fifo> fifo_;
   std::uint64_t popped_ = 0;
   View view_;
-  std::optional<Failure> lost_;  ///< the sender, and why
+  std::optional<Failure> lost_;  ///< the failure to report, if the sender is lost
   mutable std::optional<Failure> failure_;
 };
 

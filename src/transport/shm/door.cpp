@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // sender                                        receiver
 // connects; hello and proof of the token, as on every connection
-// link id, bell's number, how its process is known;
+// link id, bell's number, its process's mark;
 //   memory, bell's chime and cells;
 //   memory of shared slots, if any      ──────►  maps it and takes the offer
-//                                       ◄──────  verdict: taken, why not, or to come again later
+//                                       ◄──────  verdict: taken, why not, or try again later
 //                                       ◄──────  once the link is opened there: bell's number; its
 //                                                chime and cells (ShmReceiveLink::settle)
-// Who comes to lend registered memory goes on as lending.cpp says.
+// A connection that lends registered memory goes on as in lending.cpp.
 #include "transport/shm/door.hpp"
 
 #include <asio/redirect_error.hpp>
@@ -83,7 +83,7 @@ Result<Offer> map_offer(WithDescriptors& came, const Hello& hello) {
   return offer;
 }
 
-/// Whether what the sender lends can be read where it lies.
+/// Lets the receiver read lent slices in the sender's process, if that is permitted.
 void reach(Offer& offer, pid_t sender, const Hello& hello, std::uint32_t rank) {
   auto memory = PeerMemory::reach(sender, hello.mark);
   if (memory)
@@ -93,8 +93,7 @@ void reach(Offer& offer, pid_t sender, const Hello& hello, std::uint32_t rank) {
                 memory.error().message);
 }
 
-/// What the coroutines at a door share. Used on the service thread only, but to silence the
-/// handler.
+/// State shared by the coroutines of a door. Service thread only, except to silence the handler.
 struct Answering {
   Answering(const TransportContext& context, Door::HasPlace p, Door::Handler h,
             std::shared_ptr<Borrowed> b, std::optional<Failure> r)
@@ -129,7 +128,7 @@ struct Answering {
   }
 };
 
-/// Until the lender leaves, or the door shuts.
+/// Serves a lender until it leaves or the door shuts.
 asio::awaitable<void> borrow(Answering& door, Socket& socket) {
   if (!door.open) co_return;
   struct Entry {
@@ -155,7 +154,7 @@ asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepte
   if (!door->open) co_return;
   if (!purpose) co_return door->pending_handshakes.refused(purpose.error());
   if (*purpose == net::Purpose::memory) {
-    // What is not lent is copied.
+    // Without descriptors, do not map; slices are then copied.
     if (!net::has_descriptors_left()) co_return;
     co_await borrow(*door, socket);
     co_return;
@@ -165,7 +164,7 @@ asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepte
   auto came = co_await receive(socket, kHelloBytes);
   if (!came || !door->open) co_return;
   const auto hello = decode(came->bytes);
-  // A peer that has proven the token and yet talks nonsense: drop it.
+  // The peer has proven the token but sends nonsense: drop the connection.
   if (!hello || hello->id.to != door->rank || hello->id.from >= door->size) co_return;
   auto offer = door->refusal ? tl::unexpected(*door->refusal) : map_offer(*came, *hello);
   if (offer && door->single_copy) reach(*offer, *process, *hello, door->rank);
@@ -176,7 +175,7 @@ asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepte
   const auto answer = net::Writer().number(static_cast<std::uint8_t>(verdict)).text(text).take();
   const std::function<bool()> always = [] { return true; };
   const auto told = co_await send(socket, answer, std::vector<int>(), always);
-  // A sender that does not hear of it takes another way.
+  // If the sender does not hear the verdict, it falls back.
   if (!door->open || verdict != Verdict::taken || !told) co_return;
   offer->connection = FileDescriptor(socket.release());
   door->handler.call(hello->id, std::move(*offer));
@@ -197,7 +196,7 @@ class OpenDoor final : public Door {
   const std::shared_ptr<Answering> answering_;
 };
 
-/// The offer made; its time limit is over before it can have been taken.
+/// Makes the offer. The time limit covers that alone, not the wait for the verdict.
 asio::awaitable<Status> knock(Socket& socket, Protocol::endpoint door, std::string token, LinkId id,
                               DoorWait wait, std::shared_ptr<HandOver> hand_over) {
   auto status = co_await enter(socket, std::move(door), std::move(token), net::Purpose::link,
@@ -216,9 +215,8 @@ asio::awaitable<Status> knock(Socket& socket, Protocol::endpoint door, std::stri
   co_return co_await send(socket, hello, std::move(descriptors), go_on);
 }
 
-/// Whether the receiver has the memory, or will take it later; a failure if it never does. It may
-/// be asleep for as long as it likes. Not a byte more is read: the bell may follow at once, and its
-/// descriptors come with its first byte.
+/// Returns taken or later; fails if refused. There is no time limit: the receiver may be asleep. It
+/// reads no byte more: the bell may follow at once, and its descriptors come with its first byte.
 asio::awaitable<Result<Verdict>> verdict_of(Socket& socket) {
   const auto head = co_await receive_exactly(socket, kVerdictHeadBytes);
   if (!head) co_return tl::unexpected(head.error());
@@ -233,7 +231,7 @@ asio::awaitable<Result<Verdict>> verdict_of(Socket& socket) {
   co_return verdict;
 }
 
-/// Once the receiver has opened its end, which may be whenever it likes.
+/// Waits, without a limit, until the receiver has opened its end.
 asio::awaitable<Result<std::shared_ptr<Doorbell>>> receive_doorbell(Socket& socket) {
   auto came = co_await receive(socket, kDoorbellBytes);
   if (!came) co_return tl::unexpected(came.error());
@@ -251,7 +249,7 @@ asio::awaitable<void> wait_for_doorbell(Socket& socket, LinkId id,
                                         std::shared_ptr<HandOver> hand_over) {
   auto doorbell = co_await receive_doorbell(socket);
   if (!doorbell) {
-    // It would sleep for ever, or has gone without a word: this link is of no use any more.
+    // The receiver would sleep forever, or has gone without a word: the link is unusable.
     hand_over->unheard.deliver(
         {doorbell.error().kind,
          doorbell.error().kind == ErrorKind::peer_lost
@@ -263,12 +261,12 @@ asio::awaitable<void> wait_for_doorbell(Socket& socket, LinkId id,
   }
   hand_over->receiver = std::move(*doorbell);
   hand_over->doorbell.store(hand_over->receiver.get());
-  // For what was pushed before.
+  // Slices may have been pushed before.
   hand_over->receiver->ring();
   hand_over->waiter->ring();
 }
 
-/// Until the receiver has a place for it, or says that it will have none.
+/// Repeats the offer until the receiver takes it, refuses it, or the sender closes the link.
 asio::awaitable<Status> be_taken(Socket& socket, Protocol::endpoint door, std::string token,
                                  LinkId id, std::chrono::steady_clock::time_point doors_open,
                                  std::shared_ptr<HandOver> hand_over) {
@@ -276,7 +274,7 @@ asio::awaitable<Status> be_taken(Socket& socket, Protocol::endpoint door, std::s
   const std::function<bool()> wanted = [hand_over] {
     return Ring::at(hand_over->memory->data())->writer_gone.load() == 0;
   };
-  // With a name: GCC 12 destroys a temporary of such a call twice.
+  // A named variable: GCC 12 destroys a temporary in such a call twice.
   const DoorWait until{doors_open, wanted};
   asio::steady_timer pause(socket.get_executor());
   for (auto wait = 10ms;; wait = std::min(2 * wait, 250ms)) {
@@ -345,7 +343,7 @@ void offer_link(const TransportContext& context, const LinkId& id,
       service.get_executor(),
       offer_now(service, door_name(context.table, id.to), context.token, id, doors_open, hand_over),
       "shared memory", [id, hand_over](const Failure& failure) {
-        // Perhaps the receiver has taken it by now: too late for another transport.
+        // The receiver may have taken the link by now: it is too late to fall back.
         hand_over->unheard.deliver(
             {failure.kind,
              fmt::format("shared memory with rank {} of the job: {}", id.to, failure.message),

@@ -18,8 +18,8 @@
 namespace ccoll::shm {
 namespace {
 
-/// So many communicators' shared slots can be handed over with links that are yet to be opened,
-/// which takes a descriptor each; older ones are those of the links that have them.
+/// At most this many communicators keep shared slots ready for links yet to be opened, which takes
+/// a descriptor each. Older ones serve only the links that already have them.
 constexpr std::size_t kMostOpenSpreads = 32;
 
 Result<std::shared_ptr<Segment>> no_slots(const SlotBudget& budget) {
@@ -29,9 +29,9 @@ Result<std::shared_ptr<Segment>> no_slots(const SlotBudget& budget) {
               budget.limit_bytes() >> 20, budget.taken_bytes() >> 20);
 }
 
-/// By how many slices a link's sender may be ahead, if it has slots for them. What is ahead lies in
-/// a cache until it is read, and the ranks of a host share one: with four and more, whose links are
-/// many, more cost as often as they help.
+/// Maximum number of slices by which a sender may be ahead, if it has slots. They occupy a cache
+/// until they are read, and the ranks of a host share one: with four or more ranks, and so many
+/// links, more slices cost as often as they help.
 std::uint32_t lines_of(const TransportContext& context) {
   const auto host = context.table[context.rank].host;
   const auto here = std::ranges::count(context.table, host, &PeerAddress::host);
@@ -42,11 +42,11 @@ class ShmTransport final : public Transport {
  public:
   ShmTransport(const TransportContext& context, std::shared_ptr<Transport> next)
       : context_(context), instead_(std::make_shared<Fallback>(context.rank, std::move(next))) {
-    // Where a rank is reached by nobody there is no address for it to be reached at.
+    // A rank without a port has no peers, and no address for a door.
     if (context_.table[context_.rank].port == 0) return;
     std::optional<Failure> refusal;
     if (const auto works = Segment::make("ccoll-probe", Ring::kFirstSlot); !works) {
-      // Who needs it says so, pair by pair.
+      // Only pairs that need shared memory warn.
       refusal = works.error();
       log().info("rank {}: {}", context_.rank, refusal->message);
     }
@@ -78,7 +78,7 @@ class ShmTransport final : public Transport {
           fmt::format("no shared memory with rank {}: {}", id.to, memory.error().message);
       if (next == nullptr) return fail(memory.error().kind, "{}", why);
       if (!slots) {
-        // This link only: there may be slots again when the next is opened.
+        // Only this link falls back: slots may be free again when the next one is opened.
         if (!has_lacked_slots_.exchange(true))
           log().warn("rank {}: {}; further links use another transport", context_.rank,
                      memory.error().message);
@@ -139,7 +139,7 @@ class ShmTransport final : public Transport {
     const auto [found, is_new] = multicast_slots_.try_emplace(communicator);
     auto& multicast = found->second;
     const bool is_lacking = is_new || (multicast && !multicast->file());
-    // Two ranks have nobody to share with.
+    // With two ranks no slice has several receivers.
     if (is_lacking && context_.table.size() > 2) {
       multicast = MulticastSlots::make(*budget_);
       if (multicast) keep_open(multicast);
@@ -167,18 +167,18 @@ class ShmTransport final : public Transport {
   const std::shared_ptr<Borrowed> borrowed_ = std::make_shared<Borrowed>();
   const std::shared_ptr<HugePages> huge_pages_ = std::make_shared<HugePages>(context_.huge_pages);
   std::unique_ptr<Door> door_;
-  /// Why this rank, for lack of something, has no door: its peers would knock for all the time that
-  /// start-up may take.
+  /// Why this rank has no door, if a resource ran out. Links then fail at once; otherwise peers
+  /// would knock until the start-up limit.
   std::optional<Failure> no_door_;
-  /// By then a peer's start-up is over, or it is lost.
+  /// By this time a peer's start-up is over, or the peer is lost.
   const std::chrono::steady_clock::time_point doors_open_ =
       deadline_after(std::max<std::chrono::milliseconds>(context_.connect_timeout, kDoorOpens));
   std::atomic<bool> has_lacked_slots_{false};
   std::mutex mutex_;
   std::map<std::uint32_t, std::shared_ptr<Lender>> lenders_;  // guarded by mutex_; by rank
-  // guarded by mutex_; by communicator, null where there is no memory
+  // guarded by mutex_; by communicator; null if there is no memory
   std::map<std::uint64_t, std::shared_ptr<MulticastSlots>> multicast_slots_;
-  std::vector<std::weak_ptr<MulticastSlots>> open_spreads_;  // guarded by mutex_; the oldest first
+  std::vector<std::weak_ptr<MulticastSlots>> open_spreads_;  // guarded by mutex_; oldest first
 };
 
 }  // namespace

@@ -13,20 +13,20 @@
 #include "transport/transport.hpp"
 
 #ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25  // of <linux/mman.h>; libraries older than the kernel lack it
+#define MADV_COLLAPSE 25  // from <linux/mman.h>; libraries older than the kernel lack it
 #endif
 
 namespace ccoll::shm {
 namespace {
 
-/// Larger ones, of machines whose pages have 64 KiB, are more than most buffers are.
+/// Larger huge pages, as with 64 KiB base pages, exceed most buffers.
 constexpr std::size_t kMostPageBytes = 4 << 20;
-constexpr std::size_t kLeastPageBytes = 4 << 10;  ///< of any that is no huge page
+constexpr std::size_t kLeastPageBytes = 4 << 10;  ///< a base page
 
 constexpr const char* kSettings = "/sys/kernel/mm/transparent_hugepage/";
 
 bool are_allowed() {
-  // The one in brackets holds.
+  // The setting is the word in brackets.
   std::string word;
   for (std::ifstream file(std::string(kSettings) + "enabled"); file >> word;)
     if (word.front() == '[') return word != "[never]";
@@ -40,7 +40,7 @@ std::size_t bytes_of_page() {
   return bytes <= kMostPageBytes ? bytes : 0;
 }
 
-/// Whether all of it is in memory: or more memory would be taken than before.
+/// Whether all of it is in memory; otherwise a huge page would take more memory than before.
 bool is_resident(void* memory, std::size_t bytes) {
   std::array<unsigned char, kMostPageBytes / kLeastPageBytes> pages;
   if (mincore(memory, bytes, pages.data()) != 0) return false;
@@ -64,7 +64,7 @@ void HugePages::lend(const std::byte* data, std::size_t bytes) {
 }
 
 bool HugePages::count(std::uintptr_t number, std::size_t bytes) {
-  // Another thread lends something else just now: that is counted.
+  // Do not wait for a thread that counts another loan; skip this one.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return false;
   auto& block = blocks_[number % kBlocks];
@@ -78,7 +78,7 @@ bool HugePages::count(std::uintptr_t number, std::size_t bytes) {
 void HugePages::collapse(std::uintptr_t number) const {
   void* const memory = reinterpret_cast<void*>(number * page_bytes_);
   if (!is_resident(memory, page_bytes_)) return;
-  // It may fail: what lies there is no such memory, or is being read just now.
+  // May fail: the memory does not support it, or is being read.
   const bool made = madvise(memory, page_bytes_, MADV_COLLAPSE) == 0;
   log().debug("memory at {}, which is lent again and again, {} a huge page", fmt::ptr(memory),
               made ? "is now" : "cannot be made");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // owner                                         peer
-// connects; hello and proof of the token, as on every connection; who it is
+// connects; hello and proof of the token, as on every connection; its rank
 // offer: number, place in the file; the file ──────►  maps it
 //                                            ◄──────  1, or 0 if it cannot
 // withdrawal: number                         ──────►  drops it
@@ -51,7 +51,7 @@ std::optional<Notice> decode_notice(std::string_view bytes) {
   return notice;
 }
 
-/// What a Lender shares with its coroutine, which may outlive it by a moment.
+/// State shared by a Lender and its coroutine, which may briefly outlive it.
 struct Lent {
   enum class State : std::uint8_t { offered, mapped, refused };
 
@@ -60,9 +60,9 @@ struct Lent {
   std::deque<std::shared_ptr<const RegisteredMemory>> offers;  // guarded by mutex
   std::deque<std::uint32_t> withdrawals;                       // guarded by mutex
   bool running = false;                                        // guarded by mutex
-  bool refuses = false;  // guarded by mutex: nothing can be handed over any more
+  bool refuses = false;  // guarded by mutex: no more memory can be handed over
   bool ended = false;    // guarded by mutex
-  // Service thread only: what the coroutine waits for, while it does.
+  // Service thread only: the objects on which the coroutine waits, if it does.
   asio::steady_timer* pause = nullptr;
   Socket* answers = nullptr;
 
@@ -82,14 +82,14 @@ struct Lent {
     std::lock_guard lock(mutex);
     return ended;
   }
-  /// There is something to do, or it is the end.
+  /// Wakes the coroutine for new work or for the end.
   void nudge() {
     if (pause != nullptr) pause->cancel();
     if (answers != nullptr && has_ended()) answers->cancel();
   }
 };
 
-/// Sets what is waited for; none once it goes.
+/// Sets `place` for its own lifetime, while the coroutine waits on `what`.
 template <typename T>
 class Awaits {
  public:
@@ -107,7 +107,7 @@ asio::awaitable<Status> send(Socket& socket, Lent& lent, std::string bytes,
   co_return co_await shm::send(socket, std::move(bytes), std::move(descriptors), go_on);
 }
 
-/// The answer may take as long as it likes: until then slices are copied.
+/// There is no limit for the answer: until it comes, slices are copied.
 asio::awaitable<Status> offer(Socket& socket, Lent& lent,
                               std::shared_ptr<const RegisteredMemory> memory) {
   const Notice notice{Notice::Kind::offer, memory->number, memory->bytes, memory->file_offset};
@@ -129,7 +129,7 @@ asio::awaitable<void> wait(Socket& socket, Lent& lent) {
   co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
 }
 
-/// Carries out what there is to do, until the end or a failure.
+/// Sends offers and withdrawals until the end or a failure.
 asio::awaitable<Status> attend(Socket& socket, Lent& lent) {
   for (;;) {
     std::shared_ptr<const RegisteredMemory> offered;
@@ -164,7 +164,7 @@ asio::awaitable<Status> introduce(Socket& socket, std::string door, std::string 
                                net::Purpose::memory, std::move(wait));
   if (!status) co_return status;
   const net::Deadline deadline(socket, kPatience);
-  // The deadline's end closes the socket, which ends that.
+  // The deadline closes the socket, which ends the send.
   const std::function<bool()> always = [] { return true; };
   co_return co_await shm::send(socket, net::Writer().number(from).number(to).take(),
                                std::vector<int>(), always);
@@ -176,7 +176,7 @@ asio::awaitable<void> lend(asio::io_context& context, std::string door, std::str
                            std::shared_ptr<Lent> lent) {
   Socket socket(context);
   const std::function<bool()> wanted = [lent] { return !lent->has_ended(); };
-  // With a name: GCC 12 destroys a temporary of such a call twice.
+  // A named variable: GCC 12 destroys a temporary in such a call twice.
   const DoorWait until{doors_open, wanted};
   auto status = co_await introduce(socket, std::move(door), std::move(token), from, to, until);
   if (status) status = co_await attend(socket, *lent);
@@ -184,11 +184,11 @@ asio::awaitable<void> lend(asio::io_context& context, std::string door, std::str
   if (status) co_return;
   log().debug("rank {}: rank {} maps no more registered memory, slices are copied: {}", from, to,
               status.error().message);
-  // What it has mapped may be on loan, and it would drop that if the socket closed.
+  // The peer would drop its mappings if the socket closed, and they may be on loan.
   while (!lent->has_ended()) co_await wait(socket, *lent);
 }
 
-/// Which rank has come. None where a peer that has proven the token yet talks nonsense.
+/// The peer's rank; none if it has proven the token but sends nonsense.
 asio::awaitable<std::optional<std::uint32_t>> introduced(Socket& socket, std::uint32_t to,
                                                          std::size_t size) {
   const net::Deadline deadline(socket, kPatience);

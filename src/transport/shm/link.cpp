@@ -16,28 +16,28 @@
 namespace ccoll::shm {
 namespace {
 
-/// Fewer bytes are copied before a loan could be looked up and waited for.
+/// Smaller slices are copied in less time than a loan takes to look up and wait for.
 constexpr std::size_t kWorthLending = 16 << 10;
 
-/// Fewer bytes are copied twice before the kernel has copied them once.
+/// Smaller slices are copied twice in less time than the kernel takes to copy them once.
 constexpr std::size_t kWorthFetching = 16 << 10;
 
-/// So short slices are written for each receiver as soon as their common place is found.
+/// Smaller slices are written to each receiver in less time than finding a shared place takes.
 constexpr std::size_t kWorthSharing = 1 << 10;
 
-/// Slices of long data that go through slots, so that the peer reads one while the next is written.
-/// Between cores that have no cache in common, longer ones take less; but if the data are so long
-/// that with the slots they drop out of the caches, they take more.
+/// Slice size for long data through slots, so that the peer reads one slice while the next is
+/// written. Between cores without a common cache, longer slices are faster; but they are slower if
+/// data and slots together no longer fit the caches.
 constexpr std::size_t kShortSlotBytes = 32 << 10;
 constexpr std::size_t kMostForLongSlots = 2 << 20;
 
-/// Where ranks outnumber cores a sender takes more slots than kLinkSlots: what it has written when
-/// its turn ends is all that the reader has for its own. Elsewhere the slots that both use in turn
-/// are to stay in a cache that they may have in common. But so long a message, one that comes the
-/// other way included, does, and who first writes all of it waits for nobody in between.
+/// If oversubscribed, a sender uses more slots than kLinkSlots: the reader's turn gets only what
+/// the sender's turn has written. Otherwise few slots are better, because they stay in a common
+/// cache. Messages up to this size stay there anyway, even in both directions, and a sender that
+/// writes all of one first waits for nobody.
 constexpr std::size_t kMostFarAhead = kMostForLongSlots;
 
-/// How long a reader may take over a slice that is revoked. One that has stopped finds out later.
+/// Time limit for a reader of a revoked slice. A reader that has stopped finds out later.
 constexpr std::chrono::milliseconds kReadingPatience{50};
 
 Failure gone(std::uint32_t rank) {
@@ -72,7 +72,7 @@ ShmSendLink::ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over,
 ShmSendLink::~ShmSendLink() {
   if (!hand_over_->memory->is_mine()) return;
   ShmSendLink::revoke();
-  // The receiver may have the memory, unknown to this end, and hears the rest in the other way.
+  // On the fallback, leave the ring alone: the receiver may have it, but listens elsewhere.
   if (instead_) return;
   ring_->writer_gone.store(1);
   if (Doorbell* const doorbell = hand_over_->doorbell.load()) doorbell->ring();
@@ -99,7 +99,7 @@ bool ShmSendLink::settle() {
 }
 
 bool ShmSendLink::is_deaf() const {
-  // One that has left is another matter: what it does not read was sent all the same.
+  // For a receiver that has left, slices count as sent, read or not.
   const Failure* const unheard = hand_over_->unheard.failure();
   return unheard != nullptr && unheard->kind != ErrorKind::peer_lost;
 }
@@ -141,7 +141,7 @@ void ShmSendLink::announce(const std::byte* data, std::size_t bytes) {
 std::byte* ShmSendLink::room(std::size_t bytes) {
   if (instead_) [[unlikely]]
     return instead_->room(bytes);
-  // Not has_room(): the link may have failed since that was asked.
+  // Not has_room(): the link may have failed since the caller asked.
   CCOLL_CHECK(settled_ && writer_.has_room() && bytes <= kSlotBytes, "{} bytes to rank {}", bytes,
               id_.to);
   return writer_.room(bytes);
@@ -157,7 +157,7 @@ void ShmSendLink::push(const SliceHeader& header) {
 
 bool ShmSendLink::progress() {
   if (instead_) return instead_->progress();
-  // After a failed call the memory is the caller's again.
+  // After a failed call, the lent memory belongs to the caller.
   if (revoked_ || !writer_.remake()) return false;
   tell();
   return true;
@@ -179,7 +179,7 @@ void ShmSendLink::lend(const SliceHeader& header, const std::byte* data, Copier 
       return tell();
     }
   }
-  // What is too long for a slot was begun while it was fetched; else it is copied by remake().
+  // A slice longer than a slot was cut for a fetching receiver; if it refuses, remake() copies it.
   const bool is_worth_it = copier == Copier::receiver && header.bytes >= kWorthFetching;
   if ((is_worth_it && is_fetched()) || header.bytes > kSlotBytes) {
     CCOLL_CHECK(header.bytes <= kMostFetchedBytes, "{} bytes to rank {}", header.bytes, id_.to);
@@ -236,7 +236,7 @@ void ShmSendLink::revoke() {
 void ShmSendLink::peer_gone(Departure how, const Failure& why) {
   if (instead_) return instead_->peer_gone(how, why);
   if (!failure_) failure_ = why;
-  // Then has_room() looks no further than the failure.
+  // Then has_room() stops at the failure.
   if (how == Departure::lost) settled_ = false;
 }
 
@@ -246,7 +246,7 @@ bool ShmSendLink::connected() const {
 
 const Failure* ShmSendLink::failure() const {
   if (instead_) return instead_->failure();
-  // Not before the link has been there: what is pushed to who leaves is sent, read or not.
+  // Only once settled: slices pushed to a receiver that leaves count as sent, read or not.
   if (!failure_ && settled_ && ring_->reader_gone.load() != 0) failure_ = gone(id_.to);
   if (const auto* unheard = hand_over_->unheard.failure(); unheard != nullptr && !failure_)
     if (settled_ || !hand_over_->taken.there()) failure_ = *unheard;
@@ -284,7 +284,7 @@ bool ShmReceiveLink::settle() {
   if (failure_ || is_elsewhere()) return false;
   if (!reader_ && !take_over()) return false;
   if (owes_doorbell_) hand_doorbell();
-  // Not before a slice is there: the sender may not have heard that the memory was taken.
+  // Wait for a slice: the sender may not have heard that the memory was taken, and fall back.
   if (instead_ && !reader_->there()) return false;
   instead_.reset();
   return settled_ = true;
@@ -298,7 +298,7 @@ bool ShmReceiveLink::take_over() {
   ring_ = Ring::at(offer_.memory->data());
   reader_.emplace(ring_);
   if (!offer_.sender_memory) return true;
-  // What is not to stay as it comes, but to be combined, comes to memory of this link.
+  // Payloads without an offered place, such as those to be combined, need memory of this link.
   fetched_share_ = budget_->take_spare(kSlotBytes);
   if (fetched_share_) reader_->fetch();
   return true;
@@ -309,8 +309,8 @@ void ShmReceiveLink::hand_doorbell() {
   const auto sent = send_with_descriptors(
       offer_.connection.number(), net::Writer().number(doorbell.number()).bytes(),
       std::array{doorbell.chime().event().number(), doorbell.memory().number()});
-  // Too many descriptors of this user are on their way: they will be fewer. Otherwise the sender
-  // has gone, and its memory says so.
+  // Too many of this user's descriptors are in flight: try again later. After any other error, the
+  // sender has gone, and its memory says so.
   owes_doorbell_ = !sent && sent.error().kind == ErrorKind::exhausted;
   if (!owes_doorbell_) offer_.connection.close();
 }
@@ -366,7 +366,7 @@ const std::byte* ShmReceiveLink::fetch(std::uint64_t address) {
     ahead_sequence_ = view_.header.sequence;
     auto read = read_ahead();
     if (!read && ahead_.size() > bytes) {
-      // It may be one of the others that cannot be read.
+      // Perhaps only a later slice is unreadable.
       ahead_ = ahead_.first(bytes);
       read = read_ahead();
     }
@@ -382,7 +382,7 @@ const std::byte* ShmReceiveLink::fetch(std::uint64_t address) {
 }
 
 Status ShmReceiveLink::read_ahead() {
-  // Read now, and worth something if it was not taken back meanwhile, whatever happens later.
+  // A read that was not taken back before its end is good, whatever happens later.
   taken_back_ = !reader_->begin_loan();
   if (taken_back_) return {};
   auto read = offer_.sender_memory->read(ahead_address_, ahead_.data(), ahead_.size());
@@ -490,14 +490,14 @@ void ShmReceiveLink::peer_gone(Departure how, const Failure& why) {
   gone_ = why;
   settle();
   if (instead_) instead_->peer_gone(how, why);
-  // An offer that the sender had made came to this rank before the news of its loss.
+  // An offer by the sender would have come before the news of its loss.
   if (!reader_ && !instead_ && !failure_ && how == Departure::lost) failure_ = why;
 }
 
 const Failure* ShmReceiveLink::failure() const {
   if ((!reader_ || is_elsewhere()) && instead_) return instead_->failure();
-  // What was sent before leaving is still delivered; look again for a slice that came just before.
-  // A process that ended without destroying the link has left no word of it in the ring.
+  // Slices sent before leaving are still delivered; look again for one that came just before. A
+  // process that ended without destroying the link leaves no word in the ring.
   if (reader_ && !failure_ && (gone_ || ring_->writer_gone.load() != 0) && !is_readable())
     failure_ = gone_ ? *gone_ : gone(id_.from);
   return failure_ ? &*failure_ : nullptr;

@@ -2,9 +2,9 @@
 #pragma once
 
 /// Links between processes of one host, over memory that both map. The sender makes the memory and
-/// hands it over; where that does not work, the link is one of the fallback transport at both ends,
-/// before any slice has travelled. Slices of registered memory are lent where they lie, once the
-/// receiver has mapped it, and so are larger ones of other memory where the receiver can read that.
+/// hands it over. If that fails, both ends use the fallback transport, before any slice has
+/// travelled. Slices of registered memory are lent in place once the receiver has mapped it. So are
+/// larger slices of other memory, if the receiver can read the sender's process.
 
 #include <atomic>
 #include <memory>
@@ -26,43 +26,43 @@
 
 namespace ccoll::shm {
 
-/// A link on its way to its receiver: the memory, who is to be rung when it is read, and the
+/// A link on its way to its receiver: the memory, the bell to ring when it is read, and the
 /// connection on which the receiver hands over its own bell.
 struct Offer {
   std::shared_ptr<Segment> memory;
-  std::shared_ptr<Segment> multicast;       ///< the sender's shared slots, if it has any
-  std::optional<PeerMemory> sender_memory;  ///< where it can be read from
+  std::shared_ptr<Segment> multicast;       ///< the sender's, if it has any
+  std::optional<PeerMemory> sender_memory;  ///< of the sender's process, if readable
   std::shared_ptr<Doorbell> sender;
   FileDescriptor connection;
 };
 
-/// Nobody will read that link: its sender learns it.
+/// Tells the sender that nobody will read this link.
 void decline(const Offer& offer);
 
-/// What a sending end and the service thread share while the link is being handed over.
+/// State shared by a sending end and the service thread during the hand-over.
 struct HandOver {
   std::shared_ptr<Segment> memory;
   std::shared_ptr<MulticastSlots> multicast;          ///< or null
-  std::shared_ptr<const FileDescriptor> spread_file;  ///< of it, until it has been handed over
+  std::shared_ptr<const FileDescriptor> spread_file;  ///< its file, until handed over
   std::shared_ptr<Waiter> waiter;                     ///< the sender's
-  ProcessMark mark;  ///< of the sender's process, if it is to be read from
-  /// The receiver's process has the memory; or why it has not.
+  ProcessMark mark;  ///< of the sender's process; empty if it must not be read
+  /// Set once the receiver's process has the memory, or with the reason why it has not.
   Delivery<std::monostate> taken;
-  /// Only ever a failure: why the receiver, whose process has it, cannot be rung.
+  /// Only ever a failure: why the receiver, which has the memory, cannot be rung.
   Delivery<std::monostate> unheard;
-  /// Rings the receiver; null until that has opened its end. `receiver` keeps it.
+  /// Rings the receiver; null until its end is open. `receiver` owns it.
   std::atomic<Doorbell*> doorbell{nullptr};
   std::shared_ptr<Doorbell> receiver;
 };
 
-/// A thrifty link holds so much while nothing is on its way.
+/// Memory of a thrifty link while nothing is in flight.
 inline constexpr std::size_t kThriftyBytes = Ring::kFirstSlot + kLinkSlots * Ring::kKeptBytes;
 
 class ShmSendLink final : public SendLink {
  public:
-  /// `slots`: for kLinkSlots of them, or, if the ring is thrifty, for kThriftyBytes. `lines`: at
-  /// most Ring::kLines, by how many slices it may be ahead. `oversubscribed`: whether ranks
-  /// outnumber cores.
+  /// `slots`: a share for kLinkSlots slots, or for kThriftyBytes if the ring is thrifty. `lines`:
+  /// the maximum number of slices ahead, up to Ring::kLines. `oversubscribed`: ranks outnumber
+  /// cores.
   ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over, SlotBudget::Share slots,
               std::uint32_t lines, bool oversubscribed, std::shared_ptr<Lender> lender,
               std::shared_ptr<HugePages> huge_pages, std::shared_ptr<Fallback> fallback);
@@ -93,15 +93,15 @@ class ShmSendLink final : public SendLink {
   LinkReport report() const override;
 
  private:
-  /// Whether the memory is the receiver's too.
+  /// Whether the receiver has the memory, too.
   bool settle();
-  /// Takes slots for all of its lines, if the budget has them to spare.
+  /// Takes slots for all lines, if the budget has them to spare.
   void grow();
-  /// Whether the receiver lives and cannot be rung, for want of descriptors: it would sleep.
+  /// Whether the receiver lives but cannot be rung for lack of descriptors: it would sleep.
   bool is_deaf() const;
-  /// Whether the receiver fetches what is lent from where it lies in this process.
+  /// Whether the receiver reads lent slices in this process's memory.
   bool is_fetched() const { return hand_over_->mark.address != 0 && writer_.is_fetched(); }
-  /// What was pushed is the receiver's to read.
+  /// Wakes the receiver after a push.
   void tell();
 
   const LinkId id_;
@@ -113,11 +113,11 @@ class ShmSendLink final : public SendLink {
   SlotBudget::Share slots_;
   const std::uint32_t lines_;
   const bool oversubscribed_;
-  bool grows_;  ///< when it lacks a slot
+  bool grows_;  ///< takes more slots when it lacks one
   RingWriter writer_;
-  std::optional<std::chrono::steady_clock::time_point> revoked_;  ///< when that began
+  std::optional<std::chrono::steady_clock::time_point> revoked_;  ///< when the revocation began
   bool settled_ = false;
-  std::unique_ptr<SendLink> instead_;  ///< of the fallback
+  std::unique_ptr<SendLink> instead_;  ///< link of the fallback
   bool instead_works_ = false;
   mutable std::optional<Failure> failure_;
 };
@@ -147,26 +147,26 @@ class ShmReceiveLink final : public ReceiveLink {
   void peer_gone(Departure how, const Failure& why) override;
   const Failure* failure() const override;
   LinkReport report() const override {
-    // Until the sender has come it may be either.
+    // Until the sender comes, it may be either.
     return is_elsewhere() ? instead_->report() : LinkReport{"shm", 0};
   }
 
  private:
-  /// Whether the link is one over the sender's memory, which may have just come.
+  /// Whether the link runs over the sender's memory, which may have just come.
   bool settle();
-  /// Whether that has come.
+  /// Takes over the sender's memory; false if it has not come.
   bool take_over();
-  /// Whether the sender has gone the other way.
+  /// Whether the sender uses the fallback.
   bool is_elsewhere() const { return instead_ && instead_->connected(); }
-  /// To the sender, so that it can ring; as soon as that is possible.
+  /// Hands this end's bell to the sender as soon as possible.
   void hand_doorbell();
-  /// Whether there is memory to look into.
+  /// Whether there is a ring to read.
   bool is_ready() {
     if (!settled_ && !settle()) return false;
     if (owes_doorbell_) hand_doorbell();
     return true;
   }
-  /// Whether the front slice is there: then its header is in view_, read once and for all.
+  /// Whether the front slice is there. Its header is read once, into view_.
   bool look() {
     if (looked_) return true;
     if (!reader_->there()) {
@@ -176,25 +176,24 @@ class ShmReceiveLink final : public ReceiveLink {
     view_.header = reader_->header();
     return looked_ = true;
   }
-  /// Whether it can be read: not while its sender is yet to copy it.
+  /// Whether the front slice can be read: not while its sender has yet to copy it.
   bool is_readable() const { return reader_->there() && (!is_refused_ || reader_->is_remade()); }
-  /// Where the front slice lies that does not fit its line. Null after a failure.
+  /// The place of a front slice that does not fit its line. Null after a failure.
   const std::byte* find();
-  /// The same of one in other memory than the ring's; what is lent is mapped here until it is
-  /// popped.
+  /// The same for memory outside the ring; a lent mapping is held until pop().
   const std::byte* find_elsewhere(const Ring::Place& place);
-  /// Copied from the sender's process to where it was offered a place, or to fetched_. Null where
-  /// the kernel refuses that: then the sender copies it.
+  /// Copies the front slice from the sender's process to its offered place, or to fetched_. Null if
+  /// the kernel refuses; then the sender copies it.
   const std::byte* fetch(std::uint64_t address);
-  /// What ahead_ is to be.
+  /// Fills ahead_.
   Status read_ahead();
-  /// How many bytes from `address` on are of the front slice and of those behind it that are there
-  /// and lie where the places that were offered for them do.
+  /// Number of contiguous bytes from `address` on, of the front slice and those behind it, that are
+  /// there and have offered places.
   std::size_t bytes_at_once(std::uint64_t address) const;
   void refuse(const Failure& why);
-  /// Gives the system the memory of the front slice's slot, all but what a thrifty ring keeps.
+  /// Returns the front slice's slot to the system, except what a thrifty ring keeps.
   void give_back();
-  /// Of the front slice: false, and the link has failed, if it cannot be so long.
+  /// False, and fails the link, if the front slice cannot be so long.
   bool has_slot_size(std::size_t bytes);
 
   const LinkId id_;
@@ -203,27 +202,27 @@ class ShmReceiveLink final : public ReceiveLink {
   const std::shared_ptr<SlotBudget> budget_;
   const std::shared_ptr<Waiter> waiter_;
   bool settled_ = false;
-  std::unique_ptr<ReceiveLink> instead_;  ///< until settled; in use when it connects first
+  std::unique_ptr<ReceiveLink> instead_;  ///< until settled; in use if it connects first
   Offer offer_;
   bool owes_doorbell_ = false;
   Ring* ring_ = nullptr;
   std::optional<RingReader> reader_;
-  View view_;                ///< the front slice; its data are null until it has been found
-  bool looked_ = false;      ///< whether view_ has its header
-  bool is_lent_ = false;     ///< the front slice, once it has been found
-  bool gives_back_ = false;  ///< its slot's memory, once it has been read
-  std::shared_ptr<const Segment> loan_;  ///< of it
-  bool taken_back_ = false;              ///< the front slice, when it was fetched
-  bool is_refused_ = false;              ///< the front slice, where it lay first
-  bool has_told_ = false;                ///< why the first was refused
-  std::span<std::byte> offered_;         ///< for the front slice
-  std::size_t offered_beyond_ = 0;       ///< behind it, for the next ones
-  std::span<std::byte> ahead_;           ///< what has been fetched of the next ones
-  std::uint64_t ahead_address_ = 0;      ///< where that lies in the sender's process
-  std::uint64_t ahead_sequence_ = 0;     ///< of its call
+  View view_;                            ///< the front slice; data is null until found
+  bool looked_ = false;                  ///< view_ has its header
+  bool is_lent_ = false;                 ///< the front slice is lent; set when found
+  bool gives_back_ = false;              ///< give back the front slice's slot once read
+  std::shared_ptr<const Segment> loan_;  ///< mapping of the lent slice
+  bool taken_back_ = false;              ///< the front slice was taken back while it was fetched
+  bool is_refused_ = false;              ///< the front slice cannot be read in place
+  bool has_told_ = false;                ///< the first refusal has been logged
+  std::span<std::byte> offered_;         ///< place for the front slice
+  std::size_t offered_beyond_ = 0;       ///< bytes behind it for the next slices
+  std::span<std::byte> ahead_;           ///< fetched bytes of the next slices
+  std::uint64_t ahead_address_ = 0;      ///< their address in the sender's process
+  std::uint64_t ahead_sequence_ = 0;     ///< sequence of their call
   std::unique_ptr<std::byte[]> fetched_;
-  SlotBudget::Share fetched_share_;  ///< for that; none: nothing is fetched
-  std::optional<Failure> gone_;      ///< the sender, and why
+  SlotBudget::Share fetched_share_;  ///< for fetched_; without it nothing is fetched
+  std::optional<Failure> gone_;      ///< the failure to report, if the sender has gone
   mutable std::optional<Failure> failure_;
 };
 

@@ -17,8 +17,8 @@
 namespace ccoll::shm {
 namespace {
 
-/// A page that is all zero again in a forked child, which is another process; null where there is
-/// no memory for it.
+/// A page that is zero again in a forked child, which is another process; null if there is no
+/// memory for it.
 using Place = std::atomic<std::uint64_t>;
 
 Place* make_place() {
@@ -34,12 +34,12 @@ Place* place() {
   static Place* const made = make_place();
   return made;
 }
-/// Before main, so that nobody forks while it is made.
+/// Made before main, so that no thread forks meanwhile.
 [[maybe_unused]] const bool is_made = place() != nullptr;
 
 std::uint64_t random_number() {
   std::random_device random;
-  // Never 0, which is none.
+  // Never 0, which means none.
   return (std::uint64_t{random()} << 32 | random()) | 1;
 }
 
@@ -47,8 +47,8 @@ void* at(std::uint64_t address) {
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(address));
 }
 
-/// Which need not be for ever, nor of all its memory: not even that there is no such process, if
-/// only its first thread has ended.
+/// A refusal may be temporary, or concern only some of the memory. Even "no such process" may mean
+/// only that its first thread has ended.
 tl::unexpected<Failure> unreadable(pid_t process, int error) {
   return fail(error == ENOMEM ? ErrorKind::exhausted : ErrorKind::unsupported,
               "process_vm_readv from process {}: {}", process, os_error(error));
@@ -66,7 +66,7 @@ ProcessMark process_mark() {
 
 Result<PeerMemory> PeerMemory::reach(pid_t process, const ProcessMark& mark) {
   if (mark.address == 0) return fail(ErrorKind::unsupported, "it does not want to be read from");
-  // Of a process that another namespace hides.
+  // The process is hidden by another namespace.
   if (process <= 0) return fail(ErrorKind::unsupported, "its process cannot be seen from here");
   const PeerMemory memory(process, mark);
   CCOLL_TRY(memory.read(mark.address, nullptr, 0));
@@ -75,7 +75,7 @@ Result<PeerMemory> PeerMemory::reach(pid_t process, const ProcessMark& mark) {
 
 Status PeerMemory::read(std::uint64_t address, std::byte* to, std::size_t bytes) const {
   std::uint64_t value = 0;
-  // One call reads from one process's memory throughout, whatever becomes of its number meanwhile.
+  // One call reads from one process throughout, even if its number is reused meanwhile.
   const std::array local{iovec{&value, sizeof value}, iovec{to, bytes}};
   const std::array remote{iovec{at(mark_.address), sizeof value}, iovec{at(address), bytes}};
   const auto copied =

@@ -32,7 +32,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Where nobody answers it tries again: a peer that is not as far yet will open its door.
+/// Retries while nobody listens: a peer that is behind will open its door.
 asio::awaitable<Status> connect(Socket& socket, const Protocol::endpoint& door,
                                 const DoorWait& until) {
   using namespace std::chrono_literals;
@@ -87,7 +87,7 @@ asio::awaitable<Result<WithDescriptors>> receive(Socket& socket, std::size_t byt
     co_await socket.async_wait(Socket::wait_read, asio::redirect_error(asio::use_awaitable, code));
     if (code) co_return fail(ErrorKind::peer_lost, "{}", code.message());
     auto came = receive_with_descriptors(socket.native_handle(), bytes);
-    // A socket may be called ready and then have nothing.
+    // A socket may be reported ready and have no data.
     if (came || came.error().kind != ErrorKind::exhausted) co_return came;
   }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // sender                                        receiver
 // connects; hello and proof of the token, as on every connection
-// link id                              ──────►  keeps it for whoever opens that link, or has no
+// link id                              ──────►  keeps it until that link is opened, or has no
 //                                                place, or no descriptor
-//                                      ◄──────  says which, and of descriptors, how many it may
-//                                                have; without a place the sender comes again
+//                                      ◄──────  says which; without descriptors, also the limit;
+//                                                without a place, the sender tries again
 // slices                               ──────►
 #include "transport/tcp/factory.hpp"
 
@@ -35,13 +35,13 @@ namespace {
 
 using asio::ip::tcp;
 
-/// The peer's listener has stood since start-up: if it cannot be reached soon it is gone.
+/// The peer has listened since start-up: if it cannot be reached soon, it is gone.
 constexpr std::chrono::seconds kConnectTimeout{10};
 
-/// Between two questions whether there is a place now.
+/// Pauses between two attempts to get a place.
 constexpr std::chrono::milliseconds kFirstPause{10}, kLongestPause{250};
 
-/// What a receiver says: that it has the link, is to be asked again later, or lacks descriptors.
+/// The receiver's answer: it has the link, it must be asked again later, or lacks descriptors.
 constexpr char kTaken = 'T', kLater = 'L', kLacks = 'X';
 constexpr std::size_t kMostReasonBytes = 400;
 
@@ -51,7 +51,7 @@ void ring(const std::weak_ptr<Waiter>& waiter) {
   if (const auto awaits = waiter.lock()) awaits->ring();
 }
 
-/// What the receiver `to` says that it lacks.
+/// Reads the report of receiver `to` that it lacks descriptors.
 asio::awaitable<Failure> lack_of(tcp::socket& socket, std::uint32_t to) {
   std::array<char, 4> head;
   std::error_code code;
@@ -67,7 +67,7 @@ asio::awaitable<Failure> lack_of(tcp::socket& socket, std::uint32_t to) {
   co_return Failure{ErrorKind::exhausted, std::move(message), to};
 }
 
-/// Connects and says which link it is: the connection, or none where the receiver has no place yet.
+/// Connects and names the link. Returns the connection, or none if the receiver has no place yet.
 asio::awaitable<Result<std::optional<FileDescriptor>>> try_link(Context context, LinkId id,
                                                                 std::shared_ptr<Retries> retries) {
   auto stream = co_await net::connect(
@@ -106,8 +106,8 @@ asio::awaitable<Result<std::optional<FileDescriptor>>> try_link(Context context,
   co_return FileDescriptor(socket.release());
 }
 
-/// Hands the connection over, as soon as the receiver has a place for it. Outlives the link if need
-/// be, but keeps no descriptors of a communicator that has ended.
+/// Hands the connection over as soon as the receiver has a place for it. May outlive the link, but
+/// keeps no descriptors of a communicator that has ended.
 asio::awaitable<void> connect_link(Context context, LinkId id,
                                    std::shared_ptr<Delivery<FileDescriptor>> connection,
                                    std::weak_ptr<Waiter> waiter, std::shared_ptr<Retries> retries) {
@@ -161,7 +161,7 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
 
   void listen(std::shared_ptr<Arrivals> arrivals) override { meeting_.listen(std::move(arrivals)); }
   void forget(std::uint64_t communicator) override {
-    // A dropped connection is closed, which is all its sender needs.
+    // The sender needs no more than the close of its connection.
     meeting_.forget(communicator, [](FileDescriptor) {});
   }
 
@@ -183,7 +183,7 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
     const auto self = transport.lock();
     net::Reader reader({hello.data(), hello.size()});
     const auto id = read_link_id(reader);
-    // A peer that has proven the token and yet talks nonsense: drop it.
+    // The peer has proven the token but sends nonsense: drop the connection.
     if (code || !self || id.to != self->context_->rank || id.from >= self->context_->table.size())
       co_return;
     std::string answer(1, self->meeting_.has_place(id) ? kTaken : kLater);

@@ -15,13 +15,13 @@
 namespace ccoll::tcp {
 namespace {
 
-/// What is read beyond a slice is copied once more, so little of it beside large slices, where the
-/// next payload may be placed directly; more beside small ones, where it saves system calls.
+/// Bytes read beyond a slice are copied again: read few behind large slices, whose next payload may
+/// be placed directly, and more behind small ones, to save system calls.
 constexpr std::size_t kLargeSlice = 16 << 10;
 constexpr std::size_t kReadAhead = 8 << 10;
 static_assert(kReadAhead > kCheckedHeaderBytes);
 
-/// Of a header, but for the place where this is to stand.
+/// The checksum of a header, without the field that holds it.
 std::uint32_t checksum_of(WireHeader header) {
   header.slice.reserved = 0;
   return crc32c(0, &header, kCheckedHeaderBytes);
@@ -44,13 +44,13 @@ bool Stream::take_over() {
 
 void Stream::lack(Failure failure) {
   failure_ = std::move(failure);
-  // The peer is well, and would wait for what is not to come.
+  // The peer is alive and would wait forever.
   shutdown(fd(), SHUT_RDWR);
 }
 
 void Stream::broke(int code) {
   if (code == EAGAIN || code == EWOULDBLOCK || failure_) return;
-  // Nobody would tell when there is memory again.
+  // No event reports that memory is available again.
   if (code == ENOBUFS || code == ENOMEM)
     return lack(
         {ErrorKind::exhausted,
@@ -74,7 +74,7 @@ void Stream::closed_by_peer() {
 
 void Stream::peer_lost(const Failure& why) {
   lost_ = why;
-  // A connection that the peer had made came to this rank before the news of its loss.
+  // If the peer had connected, the connection would have come before the news of its loss.
   if (!ready()) fail_with(why);
 }
 
@@ -103,7 +103,7 @@ void TcpSendLink::enqueue(const SliceHeader& header, const std::byte* data) {
   slot.header.slice = header;
   slot.data = data;
   if (header_bytes_ == kPlainHeaderBytes) return;
-  // Now: the data have just been written, and the kernel is soon to read them.
+  // Compute it now: the data are still in the cache from writing, and the kernel reads them soon.
   slot.header.payload_checksum = crc32c(0, data, header.bytes);
   slot.header.slice.reserved = checksum_of(slot.header);
 }
@@ -139,7 +139,7 @@ bool TcpSendLink::progress() {
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = gather(parts);
-  // Who is interrupted is not told again that there is room.
+  // Retry after EINTR: the edge-triggered wait does not report readiness again.
   ssize_t bytes = 0;
   do bytes = sendmsg(stream_.fd(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   while (bytes < 0 && errno == EINTR);
@@ -154,8 +154,8 @@ bool TcpSendLink::progress() {
 }
 
 void TcpSendLink::revoke() {
-  // Half a slice may be on its way: only ending the stream keeps the peer from taking the rest for
-  // something else.
+  // Half a slice may be in flight: only closing the stream keeps the peer from misreading what
+  // follows.
   if (drained()) return;
   stream_.fail_with({ErrorKind::aborted, "the call that was sending had failed", std::nullopt});
   if (stream_.ready() || stream_.fd() >= 0) shutdown(stream_.fd(), SHUT_RDWR);

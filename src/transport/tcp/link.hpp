@@ -2,9 +2,8 @@
 #pragma once
 
 /// The two ends of a TCP stream that carries slices: 32 bytes of SliceHeader, then the payload.
-/// Where slices are checked the payload's CRC32C stands between the two, and what is reserved in
-/// the header is a CRC32C of the rest of it and of that: so a length is known to be good before it
-/// is relied on.
+/// With checksums, the payload's CRC32C stands between the two. The header's reserved field then
+/// holds a CRC32C over the rest of the header and that field, so a length is verified before use.
 
 #include <sys/uio.h>
 
@@ -23,7 +22,7 @@
 
 namespace ccoll::tcp {
 
-/// The stream once it is there, and the link's failure once it has one.
+/// The link's stream once it is connected, and the link's failure once it has one.
 class Stream {
  public:
   Stream(std::uint32_t peer, std::shared_ptr<Delivery<FileDescriptor>> connection,
@@ -32,32 +31,32 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  /// True once connected; takes over the stream when it has just come.
+  /// True once connected; takes over the stream if it has just come.
   bool ready() { return socket_.open() || take_over(); }
   int fd() const { return socket_.number(); }
   std::uint32_t peer() const { return peer_; }
-  /// Of a system call on this stream: fails the link unless it would only have blocked.
+  /// For the errno of a system call on this stream: fails the link unless it only would block.
   void broke(int code);
   void closed_by_peer();
   void fail_with(Failure failure);
-  /// How the stream's end, which is yet to come, will have failed the link.
+  /// Sets the failure for the end of the stream; fails at once if nothing is connected.
   void peer_lost(const Failure& why);
   const Failure* failure() const { return failure_ ? &*failure_ : nullptr; }
 
  private:
   bool take_over();
-  /// This process lacks what the link takes.
+  /// Fails the link because this process lacks a resource for it.
   void lack(Failure failure);
 
   const std::uint32_t peer_;
   const std::shared_ptr<Delivery<FileDescriptor>> connection_;
   const std::shared_ptr<Waiter> waiter_;
   FileDescriptor socket_;
-  std::optional<Failure> lost_;  ///< the peer, and why
+  std::optional<Failure> lost_;  ///< the failure to report, if the peer is lost
   std::optional<Failure> failure_;
 };
 
-/// As it travels; without the last field where slices are not checked.
+/// The header on the wire; its last field is sent only with checksums.
 struct WireHeader {
   SliceHeader slice;
   std::uint32_t payload_checksum = 0;
@@ -66,7 +65,7 @@ inline constexpr std::size_t kPlainHeaderBytes = sizeof(SliceHeader);
 inline constexpr std::size_t kCheckedHeaderBytes = kPlainHeaderBytes + sizeof(std::uint32_t);
 static_assert(offsetof(WireHeader, payload_checksum) == kPlainHeaderBytes);
 
-/// Of connecting, counted on the service thread.
+/// Connection attempts beyond the first, counted on the service thread.
 using Retries = std::atomic<std::uint64_t>;
 
 class TcpSendLink final : public SendLink {
@@ -107,18 +106,17 @@ class TcpSendLink final : public SendLink {
   Stream stream_;
   std::array<Slot, kSlots> slots_;
   std::uint64_t pushed_ = 0;
-  std::uint64_t sent_ = 0;      ///< slices that the kernel has whole
+  std::uint64_t sent_ = 0;      ///< slices that the kernel has taken whole
   std::size_t sent_bytes_ = 0;  ///< of slice `sent_`, header included
   const std::shared_ptr<const Retries> retries_;
   const std::size_t header_bytes_;
   std::uint64_t blocked_times_ = 0;
-  bool is_blocked_ = false;  ///< the socket had no room when it was last tried
+  bool is_blocked_ = false;  ///< the socket had no room at the last try
 };
 
 class TcpReceiveLink final : public ReceiveLink {
  public:
-  /// `checked_as`: what a slice whose checksum is wrong is said to have come by; nothing: slices
-  /// are not checked.
+  /// `checked_as`: the link's name for checksum errors; none: slices carry no checksums.
   TcpReceiveLink(std::uint32_t peer, std::shared_ptr<Delivery<FileDescriptor>> connection,
                  std::shared_ptr<Waiter> waiter,
                  std::optional<std::string> checked_as = std::nullopt)
@@ -133,7 +131,7 @@ class TcpReceiveLink final : public ReceiveLink {
   bool connected() const override { return stream_.fd() >= 0; }
   bool begin_read() override { return true; }
   bool pop() override;
-  /// A goodbye needs no more than the end of the stream, which comes after all that was sent.
+  /// A goodbye needs no action: the end of the stream comes after everything that was sent.
   void peer_gone(Departure how, const Failure& why) override {
     if (how == Departure::lost) stream_.peer_lost(why);
   }
@@ -142,10 +140,10 @@ class TcpReceiveLink final : public ReceiveLink {
 
  private:
   std::size_t staged() const { return staged_end_ - staged_begin_; }
-  /// Reads what there is: first to `direct`, then at most `staged_bytes` behind what is staged.
+  /// Reads available bytes: first to `direct`, then at most `staged_bytes` behind those staged.
   bool read_some(std::byte* direct, std::size_t direct_bytes, std::size_t staged_bytes);
   bool parse_header();
-  /// False, and the link has failed, where what has come is not what was sent.
+  /// Each returns false, and fails the link, if a checksum does not match.
   bool check_header();
   bool check_payload();
   bool is_same(std::uint32_t found, std::uint32_t expected, const std::string& what);
@@ -155,16 +153,16 @@ class TcpReceiveLink final : public ReceiveLink {
   Stream stream_;
   const std::optional<std::string> checked_as_;
   const std::size_t header_bytes_;
-  std::uint32_t payload_checksum_ = 0;  ///< of the front slice, as its sender has it
+  std::uint32_t payload_checksum_ = 0;  ///< of the front slice, as sent
   std::uint64_t popped_ = 0;
-  /// Bytes read and not yet handed out: [staged_begin_, staged_end_).
+  /// Bytes read and not yet delivered: [staged_begin_, staged_end_).
   std::vector<std::byte> staging_;
   std::size_t staged_begin_ = 0;
   std::size_t staged_end_ = 0;
 
   View view_;
   bool parsed_ = false;               ///< view_.header is the front slice's
-  bool placing_ = false;              ///< where its payload goes has been chosen
+  bool placing_ = false;              ///< the place of its payload has been chosen
   bool whole_ = false;                ///< view_ is complete
   std::byte* destination_ = nullptr;  ///< accepted offer for the front slice
   std::size_t placed_ = 0;            ///< bytes of it already there

@@ -8,7 +8,7 @@
 
 namespace ccoll {
 
-/// Memory that an operation takes for one buffer: one stretch, or several, one after another.
+/// Memory of an operation for one buffer: a single stretch, or several segments in a row.
 struct BufferView {
   /// Elements that lie one after another, or in rows: then each row begins `stride_elems` behind
   /// the row before it.
@@ -19,7 +19,7 @@ struct BufferView {
     std::uint64_t stride_elems = 0;
   };
 
-  std::byte* data = nullptr;      ///< all of it, where there are no segments
+  std::byte* data = nullptr;      ///< the whole buffer, if there are no segments
   std::vector<Segment> segments;  ///< ascending; the first begins at 0
 };
 

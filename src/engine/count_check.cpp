@@ -24,7 +24,7 @@ Result<std::unique_ptr<CountCheck>> CountCheck::make(const Program& program, Ran
 void CountCheck::start(const PlanRun& run, Rank rank, const std::vector<std::uint64_t>& sent,
                        const std::vector<std::uint64_t>& expected) {
   mine_ = 0;
-  // Zeros are left out: they are most of a sparse exchange.
+  // Skip zeros: most counts of a sparse exchange are zero.
   for (std::size_t to = 0; to < sent.size(); to++)
     if (sent[to] > 0) mine_ += mix(rank, to, sent[to]);
   for (std::size_t from = 0; from < expected.size(); from++)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How ranks learn that what each sends is what its receivers expect, where two that have nothing
-/// for each other do not say so: beside the exchange they add up one number, to which every count
-/// contributes twice, with either sign. It is 0 if all counts fit, and on every rank the same. That
-/// takes a rank two messages of 8 bytes in the mean, three at most, and about 2 log2(ranks) steps.
+/// Verifies that the counts of senders and receivers agree when ranks with nothing for each other
+/// send nothing. Alongside the exchange, the ranks add up one number, to which every count
+/// contributes twice, with opposite signs. The sum is 0 on every rank if all counts agree. Each
+/// rank sends two messages of 8 bytes on average, three at most, in about 2 log2(ranks) steps.
 
 #include <cstdint>
 #include <memory>
@@ -16,20 +16,20 @@ namespace ccoll {
 
 class CountCheck {
  public:
-  /// The links' lanes from here on are the check's.
+  /// The links' lanes from here on belong to the check.
   static constexpr std::uint16_t kFirstLane = 0x4000;
 
   /// `program`: an all_reduce of one number among `size` ranks.
   static Result<std::unique_ptr<CountCheck>> make(const Program& program, Rank size,
                                                   LinkTable& links);
 
-  /// Begins with a run of all_to_all on rank `rank`, whose counts by rank are `sent` and
-  /// `expected`.
+  /// Begins alongside a run of all_to_all on rank `rank`; `sent` and `expected`: its counts by
+  /// rank.
   void start(const PlanRun& run, Rank rank, const std::vector<std::uint64_t>& sent,
              const std::vector<std::uint64_t>& expected);
   Result<bool> advance() { return plan_->advance(); }
   bool done() const { return plan_->done(); }
-  /// Whether some rank's counts are not what another expects.
+  /// Whether some rank's counts differ from those that another expects.
   bool found() const { return done() && sum_ != 0; }
   const Plan& plan() const { return *plan_; }
 

@@ -15,11 +15,11 @@
 namespace ccoll {
 namespace {
 
-/// How often this process's line of parents has forked.
+/// Number of forks among this process and its ancestors.
 constinit std::atomic<unsigned> generation{0};
 const int registered = pthread_atfork(nullptr, nullptr, [] { generation++; });
 
-/// A function of a caller's that this thread is in the middle of.
+/// A caller's function that this thread is running.
 struct Folding {
   const void* whose;
   const Folding* outer;
@@ -67,7 +67,7 @@ bool CustomFold::call(const Reduction::Custom& custom, const void* whose, const 
     ~Restore() { innermost = of.outer; }
   } restore{folding};
   innermost = &folding;
-  const DefaultFloatState state;  // which thread calls it is chance
+  const DefaultFloatState state;  // any thread may make the call
   const unsigned before = generation.load(std::memory_order_relaxed);
   try {
     custom.function(in, accumulated_, elems, type_);

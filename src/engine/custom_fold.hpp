@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Combining with the caller's own function, behind what it may do: want aligned memory, write what
-/// it accumulates in, throw, fork.
+/// Combines with the caller's function, and copes with its needs and effects: it wants aligned
+/// memory, accumulates in an operand, and may throw or fork.
 
 #include <cstddef>
 #include <optional>
@@ -12,8 +12,8 @@
 
 namespace ccoll {
 
-/// Whether this thread is in the middle of a run of that one's, in a caller's function, or in one
-/// that such a function has called.
+/// Whether this thread is inside a caller's function for a run of `whose`, also through another
+/// such function.
 bool is_folding_for(const void* whose);
 
 class CustomFold {
@@ -21,17 +21,17 @@ class CustomFold {
   CustomFold(DataType type, std::size_t elem_bytes);
 
   /// out[i] = sources[0][i] op sources[1][i] op …, folded from the right, as the function
-  /// accumulates in its right operand. `out` may be one of the sources. False once the function
-  /// has thrown, or this is a child that it forked, from when on it is not called any more and
-  /// `out` means nothing.
-  /// `whose`: of whom is_folding_for() is true meanwhile.
+  /// accumulates in its right operand. `out` may be one of the sources. False once the function has
+  /// thrown, or if this is a child that it forked; then it is not called again and `out` is
+  /// undefined.
+  /// `whose`: is_folding_for(whose) is true meanwhile.
   bool operator()(const Reduction::Custom& custom, const void* whose,
                   const std::byte* const* sources, std::size_t source_count, std::byte* out,
                   std::size_t elems);
 
-  /// What has been thrown: for a message.
+  /// The text of the exception that was thrown, for a message.
   const std::optional<std::string>& thrown() const { return thrown_; }
-  /// Whether the function forked, and this is the child: links' shared memory is the parent's.
+  /// Whether the function forked and this is the child: the links' shared memory is the parent's.
   bool in_child() const { return in_child_; }
 
  private:

@@ -19,7 +19,7 @@ bool rooted(Kind kind) {
          kind == Kind::scatter;
 }
 
-/// Of a note's two parts; no label, which is text, has it.
+/// Separates the two parts of a note; a label, which is text, does not contain it.
 constexpr char kBetween = '\0';
 
 bool is_custom(const Signature& signature) {
@@ -33,7 +33,7 @@ std::string reduction_text(const Signature& signature) {
   return std::string(to_string(static_cast<ReduceOp>(signature.op)));
 }
 
-/// The calls that serve others.
+/// Names of the calls that serve other calls.
 std::string_view helper_name(std::uint8_t kind) {
   switch (kind) {
     case kSplit:
@@ -57,7 +57,7 @@ std::string_view helper_name(std::uint8_t kind) {
 
 bool is_rooted_helper(std::uint8_t kind) { return kind == kBroadcastBytes || kind == kGatherBytes; }
 
-/// What a signature holds as a hash only: "the sizes", "the sizes or the roots".
+/// The parts of a call that its signature only hashes: "the sizes", "the sizes or the roots".
 std::string hashed_parts(const Signature& signature) {
   std::vector<std::string_view> parts;
   if (!helper_name(signature.kind).empty()) return {};
@@ -127,7 +127,7 @@ std::string label_behind(std::string_view label) {
 }
 
 std::string note_of(std::string_view label, std::string_view reduction) {
-  // Of what travels only so much is kept: a name must leave room for the label.
+  // A sent note is cut off at a limit: the name must leave room for the label.
   constexpr std::size_t kMostOfName = 256;
   if (reduction.empty()) return std::string(label);
   auto note = std::string(reduction.substr(0, kMostOfName));

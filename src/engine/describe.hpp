@@ -14,7 +14,7 @@ namespace ccoll {
 
 std::string describe(const Signature& signature);
 
-/// A call's parts in words; empty where it has no such part, or where all have a hash of it only.
+/// A call's parts in words; empty if the call has no such part, or its signature only hashes it.
 struct CallWords {
   std::string kind;  ///< "all_reduce", "all_gather_v"
   std::string type;
@@ -23,10 +23,10 @@ struct CallWords {
 };
 CallWords words_of(const Signature& signature);
 
-/// Whether that is a signature's `kind` of a call which serves others, like those of split.
+/// Whether a signature's `kind` is that of a call that serves others, such as split's.
 bool serves_others(std::uint8_t kind);
 
-/// Whether each two of its ranks know their sizes for each other, and nobody else does.
+/// Whether only the two ranks of each pair know their sizes for each other.
 bool has_private_sizes(const Signature& signature);
 
 /// A call that a rank has made.
@@ -34,20 +34,20 @@ struct MadeCall {
   std::uint32_t rank = 0;
   std::uint64_t sequence = 0;
   Signature signature;
-  std::string note = {};  ///< as note_of() has it; empty where there is none, or it is not known
+  std::string note = {};  ///< from note_of(); empty if there is none, or it is unknown
 };
-/// What a call's signature cannot say, in the form in which it is kept and travels: what its caller
-/// calls it, and the reduction of the caller's own that it uses. Either may be empty.
+/// The note of a call: the parts that its signature cannot hold, as stored and sent. These are the
+/// caller's label and the name of a custom reduction; either may be empty.
 std::string note_of(std::string_view label, std::string_view reduction);
 std::string_view label_in(std::string_view note);
 std::string_view reduction_in(std::string_view note);
 
-/// A caller's label, or a communicator's name, as errors and dumps show it: what is no printable
-/// UTF-8 escaped ("\n", "\x1b"), and of a long one the beginning.
+/// A label, or a communicator's name, as errors and dumps show it: anything but printable UTF-8 is
+/// escaped ("\n", "\x1b"), and a long text is cut off.
 std::string shown_label(std::string_view label);
 /// "\"gradients\"".
 std::string quoted_label(std::string_view label);
-/// ", \"gradients\"", after other words about the call; nothing where there is none.
+/// ", \"gradients\"", after other words about the call; empty if there is no label.
 std::string label_behind(std::string_view label);
 /// "ranks call different things: rank 1 all_reduce of 12 float32, sum (call 5, "gradients"), rank 0
 /// …".

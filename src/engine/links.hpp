@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The links of one communicator, opened when a program first needs them.
+/// The links of one communicator, each opened when a program first needs it.
 
 #include <cstdint>
 #include <functional>
@@ -23,7 +23,7 @@ class Waiter;
 
 class LinkTable {
  public:
-  /// `group`: the job's rank of each rank of the communicator.
+  /// `group`: the rank in the job of each rank of the communicator.
   LinkTable(std::uint64_t communicator, std::vector<std::uint32_t> group,
             std::shared_ptr<TransportSet> transports, std::shared_ptr<Waiter> waiter)
       : communicator_(communicator),
@@ -34,25 +34,25 @@ class LinkTable {
   Result<SendLink*> sender(Rank peer, std::uint16_t lane);
   Result<ReceiveLink*> receiver(Rank peer, std::uint16_t lane);
 
-  /// From now on arrived() tells who has opened a link of that lane.
+  /// From here on arrived() reports links of that lane that peers open.
   void listen(std::uint16_t lane);
-  /// Ranks of the job that have opened one, and this rank perhaps not yet; each is told once.
+  /// Ranks of the job that have opened one, perhaps before this rank did; each is reported once.
   std::vector<std::uint32_t> arrived();
 
-  /// A slice that a peer has sent and no program has taken, though that call is over here.
+  /// A slice that a peer has sent and no program has taken, though its call is over here.
   struct Unread {
     Rank from = 0;
     SliceHeader header;
   };
-  /// It is of a call before that one, on a lane below that one, and one for which `counts` is true.
+  /// Finds one of a call before `before`, on a lane below `lanes`, for which `counts` is true.
   std::optional<Unread> unread(
       std::uint64_t before, std::uint16_t lanes,
       const std::function<bool(Rank, const SliceHeader&)>& counts = {}) const;
 
-  /// Its links with that rank, also those that are opened later, are told that it has gone.
+  /// Tells this rank's links with that peer, also those opened later, that it has gone.
   void peer_gone(Rank peer, Departure how, const Failure& why);
 
-  /// Adds how often its links had to try again.
+  /// Adds the retries of its links.
   void add_retries(TrafficTable& table) const;
 
   /// After a failure: takes back all memory that was lent or offered.

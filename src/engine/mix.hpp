@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Numbers from numbers: keys of tables, and ids of communicators that ranks make up alike.
+/// Hashes numbers: for keys of tables, and for ids of communicators on which all ranks must agree.
 
 #include <cstdint>
 #include <span>
@@ -16,7 +16,7 @@ constexpr std::uint64_t mix(std::uint64_t value) {
   return value ^ (value >> 31);
 }
 
-/// One number for several, in this order.
+/// One number for several; their order matters.
 template <typename... Numbers>
 constexpr std::uint64_t mix(std::uint64_t first, Numbers... others) {
   // The odd constant keeps zeros from disappearing.

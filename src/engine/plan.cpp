@@ -12,12 +12,12 @@
 namespace ccoll {
 namespace {
 
-/// Of one lane in one round: whoever makes progress has other lanes, for which peers may wait, and
-/// deadlines to look after.
+/// Limits for one lane in one round: other lanes, for which peers may wait, and deadlines need
+/// attention too.
 constexpr int kStepsAtOnce = 16;
 constexpr std::size_t kBytesAtOnce = 256 << 10;
-/// The same of all lanes together, where slices are read where they lie, several at once: what is
-/// lent together is read together.
+/// The limit over all outgoing links when receivers read lent slices in place: they read together
+/// the slices that are lent together.
 constexpr std::size_t kLentBytesAtOnce = 1 << 20;
 
 /// Ranks of an all_to_all_v that all tell each other that they have nothing.
@@ -42,7 +42,7 @@ Result<std::unique_ptr<Plan>> Plan::make(const PlanRequest& request, LinkTable& 
 Status Plan::resolve(const PlanRequest& request, LinkTable& links) {
   const auto& program = request.program;
   problem_ = request.problem;
-  problem_.host_of.clear();  // the program is made
+  problem_.host_of.clear();  // needed only to make the program
   blocks_ = program.blocks;
   algorithm_ = request.choice.algorithm;
   rank_ = program.rank;
@@ -116,7 +116,7 @@ Status Plan::resolve_step(const PlanRequest& request, const Lane& lane, std::uin
 }
 
 void Plan::find_fillers() {
-  // What is reduced in place is read where the result comes.
+  // An in-place reduction reads its input where the result goes.
   if (reduces(problem_.kind) || stripes_ != 1) return;
   std::vector<std::uint32_t> stores(blocks_);
   for (const auto& lane : lanes_)
@@ -279,7 +279,7 @@ Plan::Polled Plan::flush() {
     moved |= link->progress();
     const Failure* const failure = link->failure();
     if (link->drained()) continue;
-    // Only then: whoever has taken all may have left since.
+    // Not before drained(): a peer that has taken everything may have left since.
     if (failure != nullptr) return failed(*failure);
     owes_ = true;
   }
@@ -302,7 +302,7 @@ Result<bool> Plan::advance_lane(ReadyLane& lane) {
       auto ready = can_run(lane);
       if (!ready) return ready;
       if (!*ready) break;
-      // A slice without data is none of the program's, which is what observers know.
+      // Observers know the program, which has no slices without data.
       const bool is_told = observer_ != nullptr && lane.bytes > 0;
       if (is_told) tell_move(lane);
       CCOLL_TRY(run_step(lane));
@@ -348,7 +348,7 @@ std::size_t Plan::locate(ReadyLane& lane, const std::vector<BlockPlace>& parts,
     const auto elems = std::min(slice_elems_, extent.elems - first);
     switch (part.buffer) {
       case Buffer::input:
-        // Operands of inputs are only read: the verifier proves that nothing is stored there.
+        // Inputs are only read: the verifier proves that nothing is stored there.
         append(run_->input, extent.offset + first, elems, pieces);
         break;
       case Buffer::output:
@@ -423,7 +423,7 @@ Result<bool> Plan::can_run(ReadyLane& lane) {
       !lane.store[0].has_rows())
     offer(lane, step);
   bool ready = true;
-  // All are looked at, also when the first is missing, so that all of them move.
+  // Check all of them, even if the first is missing, so that all make progress.
   for (std::size_t i = 0; i < step.receives.size(); i++) {
     const auto* view = step.receives[i]->front();
     if (view != nullptr) {
@@ -436,7 +436,7 @@ Result<bool> Plan::can_run(ReadyLane& lane) {
   }
   for (std::size_t i = 0; i < step.sends.size(); i++) {
     if (step.sends[i]->has_room()) continue;
-    // Where it is full of what the kernel has yet to take, flush() gets it on.
+    // If the kernel has yet to take its slices, flush() moves them on.
     if (const Failure* failure = step.sends[i]->failure()) return tl::unexpected(*failure);
     lane.lacked = static_cast<std::uint32_t>(step.receives.size() + i);
     ready = false;

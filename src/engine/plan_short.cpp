@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The executor of short calls: of plans whose blocks are one window, each step's data in one piece.
-// What the interpreter of plan.cpp finds out for every window stands ready here. It does the same
-// reads, writes, sends and receives, and tests hold it to that.
+// Executes short calls: plans with one window, whose steps each have contiguous data. It computes
+// once what the interpreter of plan.cpp finds out for every window. Tests verify that both do the
+// same reads, writes, sends and receives.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -13,7 +13,7 @@
 namespace ccoll {
 namespace {
 
-/// Fewer bytes are copied before a loan of them could be taken back.
+/// Smaller slices are copied in less time than taking back a loan.
 constexpr std::size_t kCopiedBytes = 4 << 10;
 
 }  // namespace
@@ -159,7 +159,7 @@ Plan::Polled Plan::run_short(ReadyLane& lane) {
   std::byte* const own = made.local.bytes == 0 ? nullptr : at(lane, made.local);
   std::byte* const stored = made.store.bytes == 0 ? nullptr : at(lane, made.store);
 
-  // All are looked at, also when the first is missing, so that all of them move.
+  // Check all of them, even if the first is missing, so that all make progress.
   bool ready = true;
   for (std::size_t i = 0; i < step.sends.size(); i++) {
     if (step.sends[i]->has_room()) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a run stands, and whom it waits for: for who asks, and as its observer is told.
+// Position of a run and the ranks it waits for, for diagnosis, and reports to its observer.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the interpreter does with the data of one step of one window: reads, combines, stores,
-// sends.
+// The data part of the interpreter's step for one window: reads, combines, stores, sends.
 #include <algorithm>
 #include <cstring>
 

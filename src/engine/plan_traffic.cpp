@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a plan's runs have sent and received: computed from the program when somebody asks, so that
-// a run costs no more than to be counted.
+// The traffic of a plan's runs, computed from the program on request, so that a run only needs to
+// be counted.
 #include <algorithm>
 
 #include "engine/plan.hpp"
@@ -8,7 +8,7 @@
 namespace ccoll {
 namespace {
 
-/// Of the windows stripe, stripe + stripes, … those below `end`.
+/// The number of the windows stripe, stripe + stripes, … below `end`.
 std::uint64_t windows_below(std::uint64_t end, std::uint64_t stripe, std::uint64_t stripes) {
   return end > stripe ? (end - stripe - 1) / stripes + 1 : 0;
 }
@@ -24,7 +24,7 @@ Plan::Volume Plan::volume_of(const ReadyLane& lane, const std::vector<BlockPlace
     const auto slices = windows_below(std::min(whole, end), lane.stripe, stripes_);
     const bool has_rest = rest > 0 && whole < end && whole % stripes_ == lane.stripe;
     volume.bytes += (slices * slice_elems_ + (has_rest ? rest : 0)) * elem_bytes_;
-    // Windows in which any of the parts has elements: those of the largest.
+    // A message is sent if any part has elements: count those of the longest.
     volume.messages = std::max(volume.messages, slices + (has_rest ? 1 : 0));
   }
   return volume;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The reading of a step's slices, which ends whatever happens meanwhile.
+/// A guard around the reads of a step's slices.
 
 #include <cstddef>
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace ccoll {
 
-/// Slices that are being read. Those begun end with it, whatever happens meanwhile, or their owners
-/// could never take their memory back.
+/// The slices being read. The destructor ends all reads that have begun, or their owners could
+/// never take their memory back.
 class Reading {
  public:
   explicit Reading(const std::vector<ReceiveLink*>& links) : links_(links) {}
@@ -19,15 +19,15 @@ class Reading {
   Reading(const Reading&) = delete;
   Reading& operator=(const Reading&) = delete;
 
-  /// How many could be begun.
+  /// Returns the number of reads that could begin.
   std::size_t begin() {
     while (begun_ < links_.size() && links_[begun_]->begin_read()) begun_++;
     return begun_;
   }
-  /// What is begun stays so: in a forked child it is the parent's.
+  /// Leaves the reads open: in a forked child they are the parent's.
   void abandon() { ended_ = begun_; }
-  /// Ends what was begun. How many, from the first on, their owners had not taken back meanwhile:
-  /// what was computed from another is not to be used.
+  /// Ends the reads. Returns how many slices, from the first, were not taken back meanwhile;
+  /// discard results from any other.
   std::size_t end() {
     if (begun_ - ended_ > 1)
       for (auto i = ended_; i < begun_; i++) links_[i]->end_read();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What has travelled between this rank and the others.
+/// The traffic between this rank and the others.
 
 #include <cstdint>
 #include <map>
@@ -12,13 +12,13 @@
 
 namespace ccoll {
 
-/// Bytes are those of the data, without what links add.
+/// Bytes count payload, without what links add.
 struct Traffic {
   std::uint64_t messages_sent = 0;
   std::uint64_t bytes_sent = 0;
   std::uint64_t messages_received = 0;
   std::uint64_t bytes_received = 0;
-  std::uint64_t retries = 0;  ///< LinkReport's
+  std::uint64_t retries = 0;  ///< from LinkReport
 
   Traffic& operator+=(const Traffic& other) {
     messages_sent += other.messages_sent;
@@ -30,8 +30,8 @@ struct Traffic {
   }
 };
 
-/// By the rank at the other end and the transport: the link's own name of it, which is empty where
-/// a link does not know.
+/// Key: the rank at the other end, and the transport by the link's own name; empty if a link does
+/// not know it.
 using TrafficTable = std::map<std::pair<Rank, std::string_view>, Traffic>;
 
 }  // namespace ccoll

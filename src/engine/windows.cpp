@@ -17,7 +17,7 @@ std::vector<Stretch> Windows::stretches(Buffer buffer, std::uint64_t begin,
   if (begin >= std::min(end, windows)) return stretches;
   const auto add = [&](std::uint64_t offset, std::uint64_t elems) {
     const auto first = std::min(elems, begin * slice_elems_);
-    // Of the last window the end may not fit 64 bits.
+    // For the last window, the product may overflow 64 bits.
     const auto last = end >= windows ? elems : std::min(elems, end * slice_elems_);
     if (first == last) return;
     if (!stretches.empty() && stretches.back().first + stretches.back().elems == offset + first)

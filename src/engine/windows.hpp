@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Where a run's windows lie in its rank's buffers: for who has memory for a few of them at a time
-/// (PlanRun::open_windows). Pure.
+/// The place of a run's windows in its rank's buffers, for callers that have memory for only a few
+/// at a time (PlanRun::open_windows). Pure.
 
 #include <cstdint>
 #include <utility>
@@ -12,7 +12,7 @@
 
 namespace ccoll {
 
-/// Elements of a buffer.
+/// A range of elements of a buffer.
 struct Stretch {
   std::uint64_t first = 0;
   std::uint64_t elems = 0;
@@ -22,8 +22,8 @@ struct Stretch {
 
 class Windows {
  public:
-  /// For a program with so many blocks, whose windows have so many elements of each. `least`: how
-  /// many windows there are at least, also where no block has an element.
+  /// For a program with `blocks` blocks, and windows of `slice_elems` elements of each. `least`:
+  /// the minimum number of windows, even if no block has elements.
   Windows(Problem problem, Rank rank, std::uint32_t blocks, std::uint64_t slice_elems,
           std::uint64_t least = 0)
       : problem_(std::move(problem)),
@@ -33,8 +33,8 @@ class Windows {
         least_(least) {}
 
   std::uint64_t count() const;
-  /// What windows [begin, end) have of a buffer, in its order; neighbours as one. No window has
-  /// what another has, and the first has no less than any other.
+  /// The parts of a buffer in windows [begin, end), in its order, neighbours joined. Windows do not
+  /// overlap, and the first is never smaller than another.
   std::vector<Stretch> stretches(Buffer buffer, std::uint64_t begin, std::uint64_t end) const;
 
  private:

@@ -17,11 +17,11 @@ namespace {
 using control::Hub;
 using control::Progress;
 
-/// Longer than Hub::kLeaveLimit, for a service thread that is busy; still within the promised 1 s.
+/// Longer than Hub::kLeaveLimit in case the service thread is busy; still within the promised 1 s.
 constexpr std::chrono::milliseconds kLeaveWait{950};
 constexpr std::chrono::milliseconds kSettleLimit{2000};
 
-/// What the caller holds: hands everything to the Hub on the service thread. The Hub outlives it
+/// The caller's handle: passes everything to the Hub on the service thread. The Hub outlives it
 /// until its goodbyes are said, or until the service ends.
 class Handle final : public Control {
  public:
@@ -96,9 +96,9 @@ class Handle final : public Control {
   }
 
   void leave() override {
-    // On the service thread it cannot wait for itself. But the goodbye must be out when this
-    // returns: the caller may drop the last reference to the service right away, and with it all
-    // that was posted.
+    // The service thread cannot wait for itself. But the goodbye must be out when this returns: the
+    // caller may drop the last reference to the service right away, and with it everything that was
+    // posted.
     if (service_->on_service_thread()) {
       on_service([](Hub& hub) { hub.leave(); });
       return hub_->run_actions();
@@ -111,11 +111,11 @@ class Handle final : public Control {
     progress.changed.wait_until(lock, end, [&] { return progress.gone; });
   }
 
-  /// leave(), which then has less to wait for.
+  /// Starts to leave, so that leave() has less to wait for.
   void begin_to_leave() {
     on_service([](Hub& hub) { hub.leave(); });
   }
-  /// In a child of the process that made it the connections are the parent's.
+  /// Whether this is a forked child of the process that made it: the connections are the parent's.
   bool is_forked() const { return hub_->is_forked(); }
 
   Statistics statistics() const override { return hub_->statistics(); }
@@ -135,14 +135,13 @@ class Handle final : public Control {
   std::uint64_t job_ = 0;           // immutable after join
 };
 
-/// The ranks of this process. A program may end by exit() or quick_exit() with a communicator that
-/// it has not closed: then their goodbyes are said here, and the other ranks do not count them as
-/// lost.
+/// The ranks of this process. A program may end by exit() or quick_exit() with a communicator still
+/// open. Then their goodbyes are said here, so that the other ranks do not count them as lost.
 class Present {
  public:
   static void add(const std::shared_ptr<Handle>& handle) {
-    // Before the service ends, which was made earlier. Of a program's own objects those that began
-    // before that are destroyed later.
+    // Destroyed before the service, which was made earlier. Objects of the program that were made
+    // before this are destroyed later.
     static const AtExit at_exit;
     const std::lock_guard lock(instance().mutex_);
     auto& handles = instance().handles_;
@@ -170,7 +169,7 @@ class Present {
         if (auto handle = each.lock(); handle && !handle->is_forked())
           here.push_back(std::move(handle));
     }
-    // All at once, so that they wait for the others' answers side by side.
+    // Begin all first, so that they wait for the others' answers at the same time.
     for (const auto& handle : here) handle->begin_to_leave();
     for (const auto& handle : here) handle->leave();
   }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Whether ranks wait for each other in a cycle, through calls of different communicators: shortly
-/// before its patience ends a rank asks those whom it waits for, and they pass the question on to
-/// those whom they wait for themselves. Where it comes back, the way that it took is told to the
-/// one who asked, as a reason for its error; it ends nothing, for another thread of one of these
-/// ranks might still make the call that is missing.
+/// Detects ranks that wait for each other in a cycle, through calls of different communicators.
+/// Shortly before its patience ends, a rank asks the ranks for which it waits, and they pass the
+/// question on to those for which they wait. If it comes back, the asker hears its path, as a
+/// reason for its error. That ends nothing: another thread of one of these ranks might still make
+/// the missing call.
 ///
-/// A question takes at most kHops hops and two ways from each, and no rank passes it on twice for
-/// the same wait: few messages, once per call that is about to fail. The words of each hop travel
-/// with it; where they get too long, the later ranks are only named, and then only counted.
+/// A question takes at most kHops hops and kWays ways from each, and no rank passes it on twice for
+/// the same wait: few messages, once per call that is about to fail. Each hop's words travel with
+/// it; if they get too long, later ranks are only named, then only counted.
 
 #include <algorithm>
 #include <iterator>
@@ -19,16 +19,16 @@ namespace {
 
 constexpr std::uint64_t kHops = 64;
 constexpr std::size_t kWays = 2;
-/// So many of the last questions that were passed on are known again.
+/// Number of recent questions that a rank recognizes.
 constexpr std::size_t kKnownQuestions = 4096;
 
-/// So much of the words is left for ranks that are only named.
+/// Room in the words for ranks that are only named.
 constexpr std::size_t kForNames = kMaxNote / 2;
 constexpr std::string_view kMore = ", ...";
 
-/// A question travels as what a waiting rank tells another does, in place of a call's signature.
+/// A question travels as a Publication does, in place of a call's signature.
 struct Question {
-  std::uint32_t number = 0;  ///< of the asker's
+  std::uint32_t number = 0;  ///< among the asker's questions
   std::uint64_t hops = 0;
 
   explicit Question(std::uint32_t number) : number(number) {}
@@ -37,7 +37,7 @@ struct Question {
   Signature signature() const { return {.count = hops, .root = number, .kind = kCycle}; }
 };
 
-/// `way`, and one hop more: `rank` waits in `call` for `next`.
+/// Appends one hop to `way`: `rank` waits in `call` for `next`.
 std::string longer(const std::string& way, std::uint32_t rank, std::string_view call,
                    std::uint32_t next) {
   if (way.empty()) return fmt::format("rank {} waits in {} for rank {}", rank, call, next);
@@ -94,8 +94,8 @@ void Hub::pursue(const Publication& asked) {
     sought_.erase(sought);
     return;
   }
-  // Who has come to the call that it is waited for in waits there itself, or is done; and asks
-  // itself, where it is the first.
+  // A rank that has begun the call in question waits in it or is done. If the question came
+  // straight from the asker, it asks on its own.
   if (question.hops >= kHops || (has_come && question.hops == 1)) return;
   const Pursued pursued{asked.from, question.number, communicator, sequence};
   if (!pursued_.insert(pursued).second) return;
@@ -105,7 +105,7 @@ void Hub::pursue(const Publication& asked) {
     pursued_in_order_.pop_front();
   }
   for (const OpenWait& wait : waits_) {
-    // Of messages each rank has numbers of its own.
+    // Message numbers are each rank's own: equal ones need not be the same message.
     const bool same =
         wait.communicator == communicator && wait.sequence == sequence && sequence < kFirstMessage;
     if (same == has_come) ask_along(asked, wait);

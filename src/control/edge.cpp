@@ -20,7 +20,7 @@ Edge::Edge(net::Stream stream, std::uint32_t peer, const PeerAddress& address,
       address_(address),
       owner_(std::move(owner)),
       frame_limit_(frame_limit) {
-  asio::error_code ignored;  // a socket that is already dead is found out by reading
+  asio::error_code ignored;  // reading detects a dead socket
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// One control connection that stands: frames in, frames out, and the news that it has ended. Knows
-/// nothing of what the frames mean. Everything happens on the service thread.
+/// One established control connection: it passes frames in both directions and reports its end. It
+/// does not interpret the frames. Service thread only.
 
 #include <asio/awaitable.hpp>
 #include <chrono>
@@ -26,37 +26,37 @@ class Edge final : public std::enable_shared_from_this<Edge> {
     virtual ~Owner() = default;
     /// A failure drops the connection.
     virtual Status received(Edge& edge, const Frame& frame) = 0;
-    /// The connection ended although close() was not called. Told once, as the last thing.
+    /// The connection ended although close() was not called. Called once, as the last call.
     virtual void ended(Edge& edge, const std::string& why) = 0;
-    /// This rank could not go on with it (memory ran out): it can still send. In place of ended().
+    /// Called instead of ended() if this rank is out of memory for it; the edge can still send.
     virtual void failed(Edge& edge, const Failure& failure) = 0;
   };
 
-  /// Unread bytes of a peer that does not read are kept up to this; then it is dropped.
+  /// Limit of queued bytes for a peer that does not read; beyond it, the peer is dropped.
   static constexpr std::size_t kMaxBacklog = std::size_t{64} << 20;
 
   Edge(net::Stream stream, std::uint32_t peer, const PeerAddress& address,
        std::weak_ptr<Owner> owner, std::size_t frame_limit);
 
-  /// Begins to read. Once, after construction.
+  /// Begins to read. Call once, after construction.
   void start();
-  /// Sends in order. What the socket takes is with the kernel when this returns, so that it gets
-  /// out although the service may end with the handler under way.
+  /// Sends in order. Bytes that the socket takes are in the kernel when this returns, so they get
+  /// out even if the service ends during this handler.
   void send(const std::string& frame);
-  /// No send will follow: what is queued still goes out, then the peer sees the end. Reading goes
-  /// on until the peer's end comes, because closing on unread bytes would make the kernel reset
-  /// the connection and throw away what the peer has not read yet.
+  /// No send follows: queued frames still go out, then the peer sees the end. Reading continues
+  /// until the peer's end, because closing with unread bytes would make the kernel reset the
+  /// connection and discard what the peer has not read yet.
   void finish();
   /// Ends it now; the owner is not told.
   void close();
 
-  /// A heartbeat's look at what has gone over it since the last look, `passed` ago: whether the
-  /// peer is due to hear something.
+  /// A heartbeat's check of the traffic since the last one, `passed` ago: whether the peer is due
+  /// to hear something.
   bool is_due(std::chrono::milliseconds passed);
-  /// How long nothing has come, in time that this process was awake: as its looks add up.
+  /// How long nothing has come, as the sum of its checks: time in which this process was awake.
   std::chrono::milliseconds silent_for() const { return silent_for_; }
   Clock::time_point last_heard() const { return last_heard_; }
-  /// How soon the peer counts this rank as lost that says nothing; 0: never, or not known yet.
+  /// The silence after which the peer counts this rank as lost; 0: never, or not known yet.
   std::chrono::milliseconds asked() const { return asked_; }
   void set_asked(std::chrono::milliseconds limit) { asked_ = limit; }
 
@@ -79,7 +79,7 @@ class Edge final : public std::enable_shared_from_this<Edge> {
   std::size_t frame_limit_;
   std::string incoming_;
   Clock::time_point last_heard_ = Clock::now();
-  bool has_heard_ = false;  ///< since the last look, as the next
+  bool has_heard_ = false;  ///< since the last check, like the next one
   bool has_sent_ = false;
   std::chrono::milliseconds silent_for_{0};
   std::chrono::milliseconds asked_{0};

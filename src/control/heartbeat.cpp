@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How a rank finds out that a peer is gone whose connections never close: it was stopped, its
-/// host vanished, a cable was pulled. Each end of a control connection says something at least
-/// every tenth of the limit, and counts the other as lost that said nothing for nine tenths: by its
-/// own looks, so that a process that was itself stopped, or had no processor, has lost nobody when
-/// it goes on; its peers get as much time as if it had not been away.
+/// Detects a peer that is gone although its connections never close: it was stopped, its host
+/// vanished, a cable was pulled. Each end of a control connection sends something at least every
+/// tenth of the limit, and counts the other as lost after nine tenths of silence. Silence is
+/// measured by an end's own checks. So a process that was itself stopped, or had no processor, has
+/// lost nobody when it goes on, and its peers get as much time as before.
 ///
-/// It costs a rank, of whatever job, one timer and at most five frames of 10 bytes either way per
-/// tenth of the limit, and those only on connections that are otherwise silent.
+/// It costs a rank of any job one timer, and at most five frames of 10 bytes either way per tenth
+/// of the limit. Only connections that are otherwise silent carry them.
 
 #include <algorithm>
 
@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kLooks = 10;  ///< per limit; one of them is for chance
+constexpr int kLooks = 10;  ///< checks per limit; one of them is slack
 
 }  // namespace
 
@@ -26,7 +26,7 @@ void Hub::tell_limit(Edge& edge) {
 }
 
 void Hub::send_beat(Edge& edge) {
-  // Not one of the messages that are counted.
+  // Not send(): heartbeats are not counted as messages.
   edge.send(encode_beat(static_cast<std::uint32_t>(heartbeat_.count())));
 }
 
@@ -49,7 +49,7 @@ void Hub::look_at_peers() {
   const bool counts = heartbeat_ > milliseconds(0) && outcome_ && *outcome_;
   std::vector<std::shared_ptr<Edge>> silent;
   for (const auto& [peer, edge] : edges_) {
-    // The hello comes first, and nothing else until it is answered.
+    // After a hello, nothing is sent until it is answered.
     if (edge->is_due(period_) && edge != calling_) send_beat(*edge);
     if (counts && !news_.has_left(peer) && edge->silent_for() >= heartbeat_ - heartbeat_ / kLooks)
       silent.push_back(edge);

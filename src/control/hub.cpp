@@ -11,12 +11,12 @@
 namespace ccoll::control {
 namespace {
 
-/// Some 64 words of each rank in roll calls: small jobs are not to hold what large ones must.
+/// Room for about 64 roll-call words per rank: small jobs need not hold as much as large ones.
 constexpr std::size_t kAnswers = 8 << 10;
 
 std::uint64_t draw_nonce() {
   std::random_device device;
-  return (std::uint64_t{device()} << 32 | device()) | 1U;  // 0 is nobody's
+  return (std::uint64_t{device()} << 32 | device()) | 1U;  // 0 means none
 }
 
 Status corrupt(std::string_view what) {
@@ -70,7 +70,7 @@ void Hub::forward(const std::string& frame, std::uint32_t except) {
 
 Status Hub::received(Edge& edge, const Frame& frame) {
   const auto current = edges_.find(edge.peer());
-  if (current == edges_.end() || current->second.get() != &edge) return {};  // it is lost
+  if (current == edges_.end() || current->second.get() != &edge) return {};  // the peer is lost
   if (frame.type == Type::beat) return beat(edge, frame.body);
   received_.fetch_add(1, std::memory_order_relaxed);
   const std::uint32_t from = edge.peer();
@@ -132,7 +132,7 @@ void Hub::ended(Edge& edge, const std::string& why) {
 
 void Hub::failed(Edge& edge, const Failure& failure) {
   const auto kept = edge.shared_from_this();
-  // Not the peer's fault, which is the first to hear of it.
+  // Not the peer's fault; it hears of the failure over this connection.
   failing()(failure);
   std::erase(dismissed_, kept);
   if (const auto found = edges_.find(edge.peer()); found != edges_.end() && found->second == kept)
@@ -141,7 +141,7 @@ void Hub::failed(Edge& edge, const Failure& failure) {
 }
 
 void Hub::lose(std::uint32_t peer, const PeerAddress& address, const std::string& why) {
-  // Who is counted out itself is the one who has gone.
+  // If this rank is itself counted out, it is the one that has gone.
   if (news_.is_gone(rank_)) return;
   Failure failure{ErrorKind::peer_lost,
                   fmt::format("rank {} (host {}, pid {}) was lost: {}", peer, ip_text(address),
@@ -191,7 +191,7 @@ FailureNews Hub::counted_out(const FailureNews& news) const {
 
 void Hub::part_with(std::uint32_t rank, std::uint32_t from) {
   if (rank == rank_ || !news_.learn_left(rank)) return;
-  // Where many leave at once, those that were heard of in one turn go on in one message.
+  // Departures heard of in one turn go on in one message, as many ranks may leave at once.
   if (parted_.empty()) asio::post(context_, handler([](Hub& hub) { hub.pass_on_departures(); }));
   parted_.emplace_back(rank, from);
   news_.tell_left(rank);
@@ -274,7 +274,7 @@ void Hub::run_actions() {
 
 void Hub::flood(std::uint64_t communicator, const Failure& failure) {
   FailureNews news{rank_, ++numbered_, communicator, failure};
-  // Everyone is to read the same words, this rank too.
+  // Everyone must read the same words, this rank too.
   if (news.failure.message.size() > kMaxText) news.failure.message.resize(kMaxText);
   if (news.failure.culprit && *news.failure.culprit >= size_) news.failure.culprit.reset();
   spread(news, kNobody);
@@ -303,7 +303,7 @@ void Hub::break_down() noexcept {
 }
 
 void Hub::fall_silent() noexcept {
-  // Words this short need no memory of their own.
+  // A text this short needs no allocation.
   const Failure failure{ErrorKind::exhausted, "out of memory", rank_};
   for (const auto& [peer, edge] : edges_) edge->close();
   news_.cry(failure);
@@ -322,8 +322,8 @@ void Hub::route(Publication publication) {
   auto edge = edges_.find(to);
   if (edge == edges_.end() && !publication.detour) edge = edges_.find(next_hop(rank_, to));
   if (edge == edges_.end()) {
-    // Never back to the tree: with every hop nearer to its end it cannot go round a cycle, and
-    // those who stay have a connection to the next on either side (reconnect.cpp).
+    // Never back to the tree: if every hop comes nearer to `to`, there is no cycle. Remaining ranks
+    // have a connection to the next one on either side (reconnect.cpp).
     publication.detour = true;
     const auto distance = [to](std::uint32_t rank) { return rank < to ? to - rank : rank - to; };
     edge = std::ranges::min_element(edges_, {},
@@ -336,7 +336,7 @@ void Hub::route(Publication publication) {
 void Hub::leave() {
   if (leaving_) return;
   if (begun_ && !outcome_) {
-    // Spreading a failure of everyone while the start-up is open decides it, and leaves.
+    // During the start-up, spreading a failure of everyone decides the outcome, and leaves.
     return give_up({ErrorKind::aborted, fmt::format("start-up: rank {} gave up", rank_), rank_});
   }
   leaving_ = true;

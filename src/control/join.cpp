@@ -20,23 +20,23 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = Hub::Clock;
 
-/// How long one request waits for the parent's key: between two, this rank sees whether others have
-/// given up meanwhile.
+/// How long one request waits for the parent's key. Between two requests, this rank checks whether
+/// others have given up.
 constexpr milliseconds kKeyWait{2000};
-/// The same where its patience may end: a store of the caller's own knows nothing of that.
+/// The same if its patience may end early: a caller's own store knows nothing of that.
 constexpr milliseconds kShortKeyWait{250};
-/// How long after its deadline a rank still leaves the verdict to those nearer to the root, so that
+/// How long after its deadline a rank still leaves the verdict to ranks nearer to the root, so that
 /// one rank asks the store and not all.
 constexpr milliseconds kVerdictGrace{2000};
-/// Bound on what the service thread does without waiting.
+/// Time limit for requests that the service thread answers without waiting.
 constexpr milliseconds kServiceLimit{2000};
-/// When rank 0 looks for the second time whether another process claims to be it.
+/// When rank 0 checks for the second time whether another process claims to be it.
 constexpr milliseconds kSecondLook{500};
-/// For telling the parent why this rank does not come; its key is there, or it cannot be told.
+/// Limits for telling the parent why this rank does not come; that takes the parent's key.
 constexpr milliseconds kKeyThere{200};
 constexpr milliseconds kFarewell{1000};
 constexpr milliseconds kShortFarewell{250};
-/// So often a rank looks whether those that it waits for have left word in the store.
+/// Interval between checks whether awaited ranks have left word in the store.
 constexpr milliseconds kLookForWords{1000};
 constexpr milliseconds kFirstPause{50};
 constexpr milliseconds kLongestPause{250};
@@ -61,7 +61,7 @@ class Joining {
     Status outcome = meet_all();
     if (outcome || hub_->is_forked()) return outcome;
     if (outcome.error().kind != ErrorKind::timed_out) tell_parent();
-    // A rank that was told to end asks no store: it may not answer.
+    // A rank that was told to end does not use the store, which may not answer.
     if (own_key_ && patience_.is_left())
       leave_word(store_, membership_.rank, this_start_.word(outcome.error(), hub_->row()),
                  own_key_);
@@ -85,7 +85,7 @@ class Joining {
     return give_up(found);
   }
 
-  /// Until the outcome or the deadline.
+  /// Waits for the outcome or the deadline.
   std::optional<Status> await_children() {
     while (Clock::now() < deadline_) {
       const auto soon = deadline_after(kLookForWords);
@@ -96,7 +96,7 @@ class Joining {
     return std::nullopt;
   }
 
-  /// Why one of `ranks` will not come, or has given up, where that is known.
+  /// The reason why one of `ranks` will not come, or has given up, if known.
   std::optional<Failure> word_of(const std::vector<std::uint32_t>& ranks) {
     if (!patience_.is_left()) return std::nullopt;
     try {
@@ -104,13 +104,13 @@ class Joining {
         if (const auto value = read_key(store_, rank, kKeyThere))
           if (auto why = heed(rank, *value)) return why;
     } catch (const std::exception&) {
-      return std::nullopt;  // whether the store works is seen by those who need it
+      return std::nullopt;  // callers that need the store report its failure
     }
     return std::nullopt;
   }
 
-  /// Why that rank has given this start-up up, if its key's value says so. What may be of an
-  /// earlier one is kept for the verdict.
+  /// The reason why that rank has given up this start-up, if its key's value says so. A word that
+  /// may be of an earlier start-up is kept for the verdict.
   std::optional<Failure> heed(std::uint32_t rank, std::string_view value) {
     doubtful_.erase(rank);
     auto word = decode_word(value, membership_.size);
@@ -120,7 +120,7 @@ class Joining {
     return std::nullopt;
   }
 
-  /// Tells which ranks did not come within `waited`, and why, as far as that is known.
+  /// The failure: which ranks did not come within `waited`, and why, as far as that is known.
   Failure verdict(Standing standing, milliseconds waited) {
     standing.refusal = net::last_refusal(began_).value_or("");
     for (const auto& [rank, word] : doubtful_)
@@ -137,13 +137,13 @@ class Joining {
     Hub::run(hub_, std::move(action));
   }
 
-  /// Any time from now on, but at least one millisecond for a request to be one.
+  /// The time left, but at least one millisecond: a request needs some.
   milliseconds remaining() const {
     const auto rest = std::chrono::duration_cast<milliseconds>(deadline_ - Clock::now());
     return std::max(rest, milliseconds(1));
   }
 
-  /// Until `is_over` or then; says meanwhile who is missing, as often as it is asked to.
+  /// Waits for `is_over` or `until`; meanwhile reports missing ranks every `warn_after`.
   template <typename IsOver>
   void wait_until(std::unique_lock<std::mutex>& lock, Clock::time_point until, IsOver is_over) {
     while (!progress_.changed.wait_until(lock, std::min(until, report_at_), is_over)) {
@@ -158,10 +158,10 @@ class Joining {
     const auto now = Clock::now();
     if (now < report_at_) return;
     report_at_ = deadline_after(patience_.warn_after, now);
-    // The verdict is near.
+    // Not if the verdict is near.
     if (deadline_ - now <= patience_.warn_after / 4) return;
     Standing standing = look();
-    // Rank 0 knows it best; the others are heard where they may be without it.
+    // Rank 0 knows best. Other ranks report only if they may have no path to it.
     if (membership_.rank != 0 && standing.parent_met) return;
     const auto waited = std::chrono::duration_cast<milliseconds>(now - began_);
     const auto found = verdict(std::move(standing), waited);
@@ -184,8 +184,8 @@ class Joining {
         CCOLL_TRY(check_alone());
         store_.set(key, row, remaining());
       } else {
-        // One of two that come at the very same moment is to see the other: those who have read its
-        // key never hear of the other's.
+        // If two processes come at the same moment, one must see the other: ranks that have read
+        // the key of one never hear of the other.
         std::optional<std::string> before;
         do {
           if (Clock::now() > deadline_)
@@ -207,19 +207,19 @@ class Joining {
     return not_in_child();
   }
 
-  /// Whether another process, in a start-up of its own that has not come to its end, says that it
-  /// is rank 0. Of other ranks their parent sees two.
+  /// Fails if another process, in an unfinished start-up of its own, claims to be rank 0. For other
+  /// ranks, their parent sees both.
   Status check_alone() {
     try {
       const auto there = read_key(store_, 0, remaining());
       CCOLL_TRY(not_in_child());
       return there ? ask(*there) : Status{};
     } catch (const std::exception&) {
-      return {};  // it may be alone, and whether the store works is seen by those who need it
+      return {};  // it may be alone; callers that need the store report its failure
     }
   }
 
-  /// Whether who has announced itself with that key, as rank 0, still says so.
+  /// Fails if the process that announced itself as rank 0, with that key, still claims it.
   Status ask(const std::string& key) {
     const auto row = decode_key(key);
     if (!row || row->address.process == membership_.address.process) return {};
@@ -230,20 +230,20 @@ class Joining {
     return progress_.attempt.value_or(Status{});
   }
 
-  /// The other may have come at the very same moment; where all goes well it costs nothing.
+  /// The other may have come at the same moment; this costs nothing if all goes well.
   Status watch_key() {
     if (await_outcome(std::min(deadline_, Clock::now() + kSecondLook))) return {};
     return check_alone();
   }
 
-  /// Of what the store is throwing, which is none of ccoll's errors.
+  /// The failure for an exception of the store that is none of ccoll's errors.
   tl::unexpected<Failure> threw() const {
     const Failure thrown = failure_of(std::current_exception());
     return fail(thrown.kind, "start-up: the store of rank {} threw: {}", membership_.rank,
                 thrown.message);
   }
 
-  /// A store of the caller's own may fork, and let its child return.
+  /// Fails in a forked child: a caller's own store may fork and let its child return.
   Status not_in_child() const {
     if (!hub_->is_forked()) return {};
     return fail(ErrorKind::aborted,
@@ -251,7 +251,7 @@ class Joining {
                 ::getpid());
   }
 
-  /// Nothing when it has not come by now, or what is there may be of an earlier start.
+  /// The parent's row; none if it has not come yet, or its key may be of an earlier start.
   Result<std::optional<Row>> read_parent() {
     const std::uint32_t parent = parent_of(membership_.rank);
     try {
@@ -276,15 +276,15 @@ class Joining {
   }
 
   /// Returns with the connection, with the outcome, or at the deadline. The key is read again for
-  /// every attempt: it may be an earlier job's, about to be overwritten. The parent announced
-  /// itself while it listened, so where nobody does the attempt is over at once.
+  /// every attempt: it may be an earlier job's, about to be overwritten. A parent listens before it
+  /// announces itself, so if nobody listens, the attempt ends at once.
   Status reach_parent() {
     milliseconds pause = kFirstPause;
     auto look_at = deadline_after(kLookForWords);
     while (Clock::now() < deadline_ && !await_outcome(Clock::now())) {
       report_if_due();
       if (Clock::now() >= look_at) {
-        // The parent may have died. Rank 0 hears of that from those whom it had met.
+        // The parent may have died. Rank 0 hears of that from the ranks that had met it.
         if (auto word = word_of({0})) return tl::unexpected<Failure>(std::move(*word));
         look_at = deadline_after(kLookForWords);
       }
@@ -302,7 +302,7 @@ class Joining {
     return {};
   }
 
-  /// nullopt when the outcome or the deadline came first.
+  /// Returns none if the outcome or the deadline came first.
   std::optional<Status> attempt(const Row& parent) {
     std::unique_lock lock(progress_.mutex);
     progress_.attempt.reset();
@@ -311,13 +311,13 @@ class Joining {
     return progress_.attempt;
   }
 
-  /// What ends this rank's start-up before its parent knows of it would keep the others waiting for
-  /// it until their time limit.
+  /// Tells a parent that this rank has not met why it does not come. Otherwise the others would
+  /// wait for it until their time limit.
   void tell_parent() {
     const bool decided = await_outcome(Clock::now()).has_value();
     if (membership_.rank == 0 || Clock::now() >= deadline_ || !decided || look().parent_met) return;
     try {
-      // A rank that was told to end asks no store: it may not answer.
+      // A rank that was told to end does not use the store, which may not answer.
       const auto parent =
           patience_.is_left()
               ? decode_key(store_.get(key_of(parent_of(membership_.rank)), kKeyThere))
@@ -329,7 +329,7 @@ class Joining {
       progress_.changed.wait_for(lock, patience_.is_left() ? kFarewell : kShortFarewell,
                                  [&] { return progress_.attempt.has_value(); });
     } catch (const std::exception&) {
-      // It has not come, or the store is what failed.
+      // The parent has not come, or the store has failed.
     }
   }
 
@@ -344,7 +344,7 @@ class Joining {
     return unknown;
   }
 
-  /// Tells everyone, unless the outcome is known by now; returns what counts.
+  /// Tells everyone, unless the outcome is already known; returns the outcome.
   Status give_up(const Failure& failure) {
     on_service([failure](Hub& hub) { hub.give_up(failure); });
     if (const auto outcome = await_outcome(Clock::now() + kServiceLimit)) return *outcome;
@@ -363,8 +363,8 @@ class Joining {
                                      : Clock::time_point::max();
   const ThisStart this_start_{membership_.address.host};
   std::optional<std::string> own_key_;      ///< once the store has it
-  std::optional<Row> parent_;               ///< as it was read last
-  std::map<std::uint32_t, Word> doubtful_;  ///< by rank: words that may be of an earlier start-up
+  std::optional<Row> parent_;               ///< as last read
+  std::map<std::uint32_t, Word> doubtful_;  ///< by rank: words of this start-up or an earlier one
 };
 
 }  // namespace

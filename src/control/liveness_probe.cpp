@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Looking for ranks that may have gone unheard: a goodbye is lost where those who read it leave
-/// before they can pass it on. Whoever waits for such a rank asks at its listener. Where ranks are
-/// lost already, one that gives no answer is taken to be lost with them: of a host that vanished,
-/// some ranks may have had connections only to others of it, which nobody heard fall silent.
+/// Detects ranks that may have gone unheard: a goodbye is lost if its readers leave before they can
+/// pass it on. A rank that waits for such a rank asks at its listener. If some ranks are lost, one
+/// that does not answer counts as lost too: on a host that vanished, ranks may be connected only to
+/// each other, and nobody else notices their silence.
 
 #include <algorithm>
 #include <asio/redirect_error.hpp>
@@ -20,15 +20,15 @@ namespace {
 
 constexpr std::chrono::milliseconds kLimit{5000};
 
-/// More questions than that are not under way: who waits for thousands of ranks at once is not to
-/// use up descriptors, nor to come to the rank that all wait for with thousands of others.
+/// Limit of questions in flight: a rank that waits for thousands must not use up descriptors, nor
+/// meet thousands of others at the rank for which all wait.
 constexpr std::size_t kMostAtOnce = 32;
 
-/// Beyond the heartbeat's limit: while anyone waits, each question is asked for sooner than that
-/// after the end of the last one. What was not answered earlier says nothing about now.
+/// Added to the heartbeat's limit: while a rank waits, it repeats its question within that time.
+/// After a longer gap, earlier silence says nothing.
 constexpr std::chrono::milliseconds kForgotten{5000};
 
-/// Whether that answer says that the rank takes part no more.
+/// Whether the answer says that the rank has gone.
 bool says_gone(const Result<std::string>& payload) {
   if (!payload) return false;
   const Result<Frame> frame = parse(*payload);
@@ -49,7 +49,7 @@ void Hub::probe(const std::vector<std::uint32_t>& ranks) {
 
 void Hub::ask_next() {
   while (!leaving_ && !to_ask_.empty() && looking_.size() < kMostAtOnce) {
-    // In a round: those who are asked for again and again keep nobody waiting.
+    // Round-robin, so that ranks that are asked for repeatedly hold up no others.
     auto next = to_ask_.upper_bound(last_asked_);
     if (next == to_ask_.end()) next = to_ask_.begin();
     const auto [rank, since] = *next;
@@ -77,7 +77,7 @@ asio::awaitable<Result<std::string>> Hub::question(Self self, Row row,
   if (!connected) co_return tl::unexpected<Failure>(connected.error());
   const net::Deadline limit(*connected, patience);
   std::string frame = encode_question(Hello{self->rank_, self->size_, row.nonce, self->row_});
-  asio::error_code ignored;  // reading the answer fails as well
+  asio::error_code ignored;  // then reading the answer fails, too
   co_await connected->write(std::move(frame), ignored);
   Result<std::string> answer = co_await net::read_frame(*connected, kMaxFrame);
   if (!answer) co_return fail(ErrorKind::timed_out, "{}", answer.error().message);

@@ -7,7 +7,7 @@
 namespace ccoll::control {
 namespace {
 
-/// In memory, about.
+/// Approximate size in memory.
 std::size_t bytes_of(const FailureNews& news) {
   constexpr std::size_t kFields = 256;
   return kFields + news.failure.message.size();
@@ -36,7 +36,7 @@ std::vector<std::shared_ptr<ControlObserver>> News::everyone() {
 bool News::learn(const FailureNews& news) {
   const bool general = news.communicator == kEveryCommunicator;
   if (general ? is_repeated(news) : failures_.contains(news.communicator)) return false;
-  // A rank that has left may die as it likes.
+  // A rank that has left is not lost, however it ends.
   if (news.number == 0 && left_.contains(news.origin)) return false;
   if (!seen_.emplace(news.origin, news.number).second) return false;
   if (general) {
@@ -58,7 +58,7 @@ bool News::is_repeated(const FailureNews& news) const {
 }
 
 void News::forget_oldest() {
-  // The last one is new: it is told yet.
+  // Keep the last one: it has yet to be told.
   for (auto key = in_order_.begin(); bytes_ > max_bytes_ && key != std::prev(in_order_.end());) {
     if (observers_.contains(*key)) {
       ++key;
@@ -88,13 +88,13 @@ void News::tell(const FailureNews& general, ControlObserver& observer) {
 }
 
 void News::cry(const Failure& failure) noexcept {
-  // One of them may end any of them.
+  // A call may end any observer, so look up the next one each time.
   for (auto next = observers_.begin(); next != observers_.end();) {
     const auto [communicator, observer] = *next;
     try {
       if (const auto listener = observer.lock()) listener->failed(kEveryCommunicator, failure);
     } catch (...) {
-      // Its calls end as their links do.
+      // its calls end when their links do
     }
     next = observers_.upper_bound(communicator);
   }
@@ -139,7 +139,7 @@ News::Findings News::waiting(std::uint32_t peer, const Waiting& waiting) {
       return {{waiting.communicator, std::move(*failure)}};
     return {};
   }
-  // Who asks does not wait for one that is yet to come, nor does an answer for who asked.
+  // Questions do not wait for an observer that is yet to come, nor do answers.
   const auto kind = waiting.signature.kind;
   if (kind == kAsksLabel || kind == kAsksStand || kind == kTellsStand) return {};
   if (unheard_.size() >= kMaxWaiting) unheard_.pop_front();
@@ -162,7 +162,7 @@ News::Findings News::subscribe(std::uint64_t communicator,
   const auto listener = observer.lock();
   if (!listener) return {};
   observers_[communicator] = std::move(observer);
-  // A copy: what the listener does may bring the next failure.
+  // Iterate over a copy: the listener may cause another failure.
   for (const FailureNews& news : std::vector(general_)) tell(news, *listener);
   if (const auto found = failures_.find(communicator); found != failures_.end())
     listener->failed(communicator, found->second.failure);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How those who stay remain connected as others go. Every rank but the highest that lives keeps a
-/// connection to one above it, and so from each a way leads up to the highest: at first to its ring
-/// successor and, when that has gone, to the next above that answers. Only the lower of two ranks
-/// ever calls: no two call each other. A departure costs the ranks that kept their connection to it
-/// (one, as a rule) one call each; and itself one, if it knows of a failure and had yet to find the
-/// next rank above, which may not have heard.
+/// Keeps the remaining ranks connected as others go. Every rank but the highest that lives keeps a
+/// connection to one above it, so from each a path leads up to the highest. That is first its ring
+/// successor and, when that has gone, the next above that answers. Only the lower of two ranks
+/// calls, so no two call each other. A departure costs each rank that kept its connection to it
+/// (usually one) one call. It costs the leaving rank one if it knows of a failure and had yet to
+/// find the next rank above, which may have missed it.
 
 #include <algorithm>
 
@@ -17,15 +17,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// At the end of a job all leave at once, and connections would be made for nothing.
+/// At the end of a job all ranks leave at once; the delay avoids useless connections.
 constexpr milliseconds kDelay{50};
-/// Between two rounds of calls to ranks that could not be reached in time.
+/// Pauses between two rounds of calls to ranks that could not be reached in time.
 constexpr milliseconds kFirstMendPause{100};
 constexpr milliseconds kLongestMendPause{2000};
-/// One attempt to reach a rank, and again for its greeting.
+/// Limit of one attempt to reach a rank, and again of its greeting.
 constexpr milliseconds kConnectLimit{5000};
-/// A listener stands for as long as its rank takes part, so where nobody listens any more the rank
-/// has gone. Whether it left or died, others may know: so long they have to say so.
+/// A rank listens for as long as it takes part, so a rank without a listener has gone. Others may
+/// know whether it left or died, and have this long to say so.
 constexpr milliseconds kAbsence{1000};
 
 }  // namespace
@@ -82,7 +82,7 @@ asio::awaitable<void> Hub::reach(Self self, std::uint32_t peer) {
       co_await net::connect_once(service, endpoint_text(self->rows_[peer].address),
                                  self->credentials_, net::Purpose::control, kConnectLimit);
   service.reset();
-  if (!self->seeking_) co_return;  // leaving has come to its end
+  if (!self->seeking_) co_return;  // leaving is over
   if (!connected) {
     self->missed(peer, connected.error().kind);
   } else if (self->news_.is_gone(peer)) {
@@ -96,7 +96,7 @@ bool Hub::brings_news() const { return seeking_ && !news_.failures().empty(); }
 
 void Hub::seek_to_leave() {
   if (!edges_.empty() && !brings_news()) {
-    // They have been told; an attempt to connect is given up, a call under way is one of them.
+    // The peers have been told: give up connecting, unless a call is in progress.
     if (!calling_) seeking_ = false;
     reconnect_timer_.cancel();
     return;
@@ -110,8 +110,8 @@ void Hub::seek_to_leave() {
 
 void Hub::introduce(Stream stream, std::uint32_t peer) {
   const Row& row = rows_[peer];
-  // The answer may take as long as it likes: hanging up would look like our death to a peer that
-  // has counted us in.
+  // There is no limit for the answer: to a peer that has counted us in, hanging up would look like
+  // our death.
   calling_ =
       meet(std::move(stream), peer, row.address, encode(Hello{rank_, size_, row.nonce, row_}));
   if (!leaving_) return;
@@ -141,14 +141,14 @@ Status Hub::answered(Edge& edge, const Frame& frame) {
     above_ = edge.peer();
     seeking_ = false;
     tell_limit(edge);
-    reconnect();  // it may have gone since
+    reconnect();  // the peer may have gone since
   }
   return {};
 }
 
 void Hub::missed(std::uint32_t peer, ErrorKind kind) {
   if (kind == ErrorKind::peer_lost || kind == ErrorKind::mismatch) {
-    // Nobody listens there, or someone else does.
+    // Nobody listens there, or another process does.
     await_news_of(peer);
   } else {
     passed_over_ = true;

@@ -6,7 +6,7 @@
 namespace ccoll::control {
 namespace {
 
-/// On a connection, about.
+/// Approximate size on a connection.
 std::size_t bytes_of(const Answer& answer) {
   constexpr std::size_t kFields = 64;
   return kFields + answer.gone.size() * sizeof(std::uint32_t) + answer.why.message.size();
@@ -14,8 +14,8 @@ std::size_t bytes_of(const Answer& answer) {
 
 const Failure kNoWords{ErrorKind::aborted, {}, std::nullopt};
 
-/// Whether that rank has lost patience in this attempt, or had before it went on to a later one:
-/// an attempt is over for all, whenever they come to it.
+/// Whether that rank gave up this attempt, perhaps before it began a later one: an attempt that one
+/// rank gave up is over for all, even if they come to it later.
 bool ends(const Answer& answer, std::uint32_t attempt) {
   if (answer.why.message.empty()) return false;
   if (answer.state == Answer::State::gave_up) return answer.attempt >= attempt;
@@ -50,7 +50,7 @@ bool RollCalls::is_needed(const Key& key) const {
   const auto call = calls_.find(key);
   if (call->second.waiting) return true;
   if (!open_.contains(key.first)) return false;
-  // Who has decided may be asked again, until the communicator's next roll call.
+  // Others may need this rank's decision until the communicator's next roll call.
   const auto next = std::next(call);
   const bool is_last =
       next == calls_.end() || next->first.first != key.first || is_without_some(next->first.second);
@@ -112,7 +112,7 @@ std::vector<Answer> RollCalls::answers() const {
   std::vector<Answer> all;
   for (const auto& [key, known] : calls_)
     for (const auto& [rank, answer] : known.answers) all.push_back(answer);
-  // In the order of each rank's words, or what it said first would not count any more.
+  // Keep the order of each rank's words, or the receiver would drop the earlier ones as old.
   std::ranges::sort(all, {}, &Answer::said);
   return all;
 }
@@ -166,7 +166,7 @@ bool RollCalls::ended_by_others(Known& known, const Ranks& gone) {
   for (const auto& [rank, answer] : known.answers) {
     if (rank == self_ || gone.contains(rank) || !ends(answer, known.call.attempt)) continue;
     const Failure why = answer.why;
-    // Without a word: whom this would end hears it from the one who lost patience.
+    // Without a message: the ranks that it ends hear the reason from the one that lost patience.
     say(known, {known.call.communicator, known.call.number}, Answer::State::gave_up,
         {gone.begin(), gone.end()}, kNoWords);
     end(known, tl::unexpected(why));

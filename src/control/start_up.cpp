@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How a rank's connections come to stand: up the tree go the rows of each subtree, down comes the
-/// whole table, and then each rank calls its ring successor. Three messages per tree edge and
-/// two greetings per connection: O(1) messages per rank, O(log n) one after the other.
+/// Sets up a rank's connections: the rows of each subtree go up the tree, the whole table comes
+/// down, and then each rank calls its ring successor. That takes three messages per tree edge and
+/// two greetings per connection: O(1) messages per rank, O(log n) in sequence.
 
 #include <algorithm>
 #include <asio/redirect_error.hpp>
@@ -22,13 +22,13 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kHelloLimit{10000};
-/// One attempt to reach a rank, and again for its greeting: a rank that is slow to greet is there,
-/// and must not be called twice.
+/// Limit of one attempt to reach a rank, and again of its greeting: a rank that is slow to greet is
+/// there, and must not be called twice.
 constexpr milliseconds kConnectLimit{5000};
 constexpr milliseconds kPause{100};
-/// For the last words to a rank that has counted this one in.
+/// Limit of last words to a rank that has counted this one in.
 constexpr milliseconds kFarewellLimit{500};
-/// Who announced itself as this rank before, and is there no more, may answer as late as it likes.
+/// Limit of a question to a process that announced itself as this rank, and may be gone.
 constexpr milliseconds kClaimLimit{1000};
 
 milliseconds until(Hub::Clock::time_point deadline) {
@@ -36,7 +36,7 @@ milliseconds until(Hub::Clock::time_point deadline) {
   return std::max(left, milliseconds(1));
 }
 
-/// The answer to our hello: nothing is welcome.
+/// Reads the answer to our hello; none means welcome.
 Result<std::optional<Refusal>> read_answer(const Result<std::string>& payload, std::uint32_t peer) {
   if (!payload)
     return fail(ErrorKind::peer_lost, "rank {} did not answer our hello: {}", peer,
@@ -99,7 +99,7 @@ asio::awaitable<void> Hub::receive_call(Self self, Stream accepted) {
     if (twice) self->tell_claim(*twice);
     co_return;
   }
-  // Before, the caller tries again; now it has been counted in.
+  // After an earlier failure the caller would try again; from here on it is counted in.
   try {
     self->rows_[hello->rank] = hello->row;
     self->tell_limit(
@@ -116,7 +116,7 @@ bool Hub::disagrees(const Hello& hello) const {
 
 const PeerAddress* Hub::other_as(const Hello& hello) const {
   if (hello.rank >= size_ || rows_[hello.rank].nonce == 0) return nullptr;
-  // A thread of the same process has given this start-up up, and is in a later one.
+  // Not if a thread of the same process gave up this start-up, and is in a later one.
   const auto& known = rows_[hello.rank].address;
   return known.process != hello.row.address.process ? &known : nullptr;
 }
@@ -130,8 +130,8 @@ std::optional<Failure> Hub::claimed_twice(const Hello& hello) const {
     const auto is_member = [&](const Row& row) {
       return row.address.process == hello.row.address.process;
     };
-    // Who comes in place of one that has gone comes to a later start, and so do ranks that have
-    // been given new numbers.
+    // A process in place of a rank that has gone belongs to a later start, and so do ranks with new
+    // numbers.
     if (!is_whole_job_ || news_.is_gone(hello.rank) || news_.has_losses() ||
         std::ranges::any_of(rows_, is_member))
       return std::nullopt;
@@ -165,8 +165,8 @@ std::optional<Refusal> Hub::objection(const Hello& hello) const {
   if (!is_called_by(rank_, hello.rank, size_))
     return refuse(ErrorKind::timed_out,
                   fmt::format("rank {} has no reason to call rank {}", hello.rank, rank_));
-  // The caller may be in a later start-up and have read this one's key: then it must come to hear
-  // of the new key, also where this rank has left meanwhile.
+  // The caller may be in a later start-up and have read this one's key. Then it must hear of the
+  // new key, even if this rank has left meanwhile.
   if (!unmet_.contains(hello.rank))
     return refuse(ErrorKind::timed_out,
                   fmt::format("rank {} has a connection already", hello.rank));
@@ -175,8 +175,8 @@ std::optional<Refusal> Hub::objection(const Hello& hello) const {
   return Refusal{true, {ErrorKind::peer_lost, fmt::format("rank {} has left", rank_), rank_}};
 }
 
-/// After the start-up only ranks below call, each once, where those between have gone. (The caller
-/// may know more departures than this rank does.)
+/// After the start-up only lower ranks call, each once, and only if those between have gone. (The
+/// caller may know of more departures than this rank does.)
 std::optional<Refusal> Hub::late_objection(const Hello& hello) const {
   if (hello.rank >= rank_)
     return refuse(ErrorKind::timed_out,
@@ -208,12 +208,12 @@ asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
   Stream stream = std::move(*connected);
   Result<std::optional<Refusal>> answer;
   {
-    // Not the limit of connecting: the callee may have counted us in, and would take our hanging up
-    // for our death.
+    // Not the limit of connecting: a callee that has counted us in would take hanging up for our
+    // death.
     const net::Deadline answered(stream, until(self->deadline_));
     std::string frame = encode(Hello{self->rank_, self->size_, row.nonce, self->row_});
     self->sent_.fetch_add(1, std::memory_order_relaxed);
-    asio::error_code ignored;  // reading the answer fails as well
+    asio::error_code ignored;  // then reading the answer fails, too
     co_await stream.write(std::move(frame), ignored);
     const Result<std::string> payload = co_await net::read_frame(stream, kMaxFrame);
     answer = read_answer(payload, peer);
@@ -224,7 +224,7 @@ asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
     co_return tl::unexpected<Failure>(refusal->reason);
   }
   if (self->leaving_) {
-    // It has counted this rank in: it hears why nothing comes of it.
+    // The callee has counted this rank in: tell it why this rank leaves.
     std::string farewell;
     for (const FailureNews& news : self->news_.failures()) farewell += encode(news);
     const std::uint32_t departed[] = {self->rank_};
@@ -358,7 +358,7 @@ void Hub::advance() {
 }
 
 void Hub::decide(const Status& outcome) {
-  // Whatever needs memory comes first: who waits is told all of it or nothing.
+  // Allocate memory first: waiting threads must get all of the outcome or nothing.
   Status decided = outcome, told_outcome = outcome;
   std::vector<PeerAddress> table;
   std::string told;

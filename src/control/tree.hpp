@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Which ranks hold control connections to which: a binary tree with rank 0 at the root, and the
-/// ring. A ring edge that is a tree edge too (0–1, and the closing one of two or three ranks) is
-/// one connection. At most five per rank; losing any one rank leaves the others connected. (As
-/// ranks go, reconnect.cpp adds one to a rank above, for whom it is one from below.)
+/// The topology of control connections: a binary tree with rank 0 at the root, and the ring. A ring
+/// edge that is a tree edge too (0–1, and the closing one of two or three ranks) is one connection.
+/// Each rank has at most five; the loss of any one rank leaves the others connected. (As ranks go,
+/// reconnect.cpp adds a connection to a rank above.)
 
 #include <cstdint>
 #include <vector>
 
 namespace ccoll::control {
 
-/// Of any rank but 0.
+/// For any rank but 0.
 constexpr std::uint32_t parent_of(std::uint32_t rank) { return (rank - 1) / 2; }
 
 constexpr bool is_tree_edge(std::uint32_t a, std::uint32_t b) {
@@ -28,7 +28,7 @@ constexpr std::uint32_t predecessor_of(std::uint32_t rank, std::uint32_t size) {
 
 /// The tree's neighbour of `rank` on the way to another rank `to`.
 constexpr std::uint32_t next_hop(std::uint32_t rank, std::uint32_t to) {
-  // Ranks only fall on the way up: one that is not above `to` has been passed.
+  // Ranks fall on the way up: `to` reaches `rank`'s child, or passes `rank` if it is not below.
   while (to > rank) {
     if (parent_of(to) == rank) return to;
     to = parent_of(to);
@@ -44,8 +44,7 @@ inline std::vector<std::uint32_t> children_of(std::uint32_t rank, std::uint32_t 
   return children;
 }
 
-/// `rank` and all below it, level by level: the order in which a subtree's part of the address
-/// table travels up.
+/// `rank` and all below it, level by level: the order in which a subtree's rows travel up.
 inline std::vector<std::uint32_t> subtree_of(std::uint32_t rank, std::uint32_t size) {
   std::vector<std::uint32_t> ranks;
   for (std::uint64_t first = rank, width = 1; first < size; first = 2 * first + 1, width *= 2)
@@ -54,13 +53,13 @@ inline std::vector<std::uint32_t> subtree_of(std::uint32_t rank, std::uint32_t s
   return ranks;
 }
 
-/// The peers that `rank` opens its connection to: its parent, and its ring successor where that is
-/// no tree edge. All others call.
+/// Whether `rank` calls its ring successor: if that is no tree edge. It calls its parent too; all
+/// its other peers call it.
 inline bool calls_successor(std::uint32_t rank, std::uint32_t size) {
   return size > 1 && !is_tree_edge(rank, successor_of(rank, size));
 }
 
-/// Whether `caller` is one that opens a connection to `rank`.
+/// Whether `caller` opens a connection to `rank`.
 inline bool is_called_by(std::uint32_t rank, std::uint32_t caller, std::uint32_t size) {
   if (caller >= size || caller == rank) return false;
   if (caller != 0 && parent_of(caller) == rank) return true;

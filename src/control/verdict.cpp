@@ -29,7 +29,7 @@ std::optional<std::vector<std::uint32_t>> ask(Store& store, std::uint32_t size) 
     std::sort(came.begin(), came.end());
     return came;
   } catch (const std::exception&) {
-    return std::nullopt;  // the verdict is about ranks; a lost store is only a reason to know less
+    return std::nullopt;  // without the store, the verdict only says less
   }
 }
 
@@ -40,7 +40,7 @@ std::vector<std::uint32_t> without(std::uint32_t size, const std::vector<std::ui
   return absent;
 }
 
-/// All have come, or the store does not say: what this rank is waiting for.
+/// If all have come, or the store does not say: names the ranks for which this one waits.
 Failure stuck(const Standing& standing, std::chrono::milliseconds timeout, std::string_view known) {
   std::string waits;
   if (standing.table_complete) {
@@ -79,7 +79,7 @@ Failure missing_ranks(std::uint32_t size, std::chrono::milliseconds timeout,
       missing.front()};
 }
 
-/// Without what may be the reason for it.
+/// The verdict without a possible reason.
 static Failure judge_ranks(const Standing& standing, std::chrono::milliseconds timeout,
                            Store& store) {
   auto came = ask(store, standing.size);

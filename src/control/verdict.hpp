@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Why a start-up failed, in words: who came and who did not. Pure, but for one request to the
-/// store.
+/// The failure of a start-up in words: which ranks came and which did not. Pure, except for one
+/// request to the store.
 
 #include <chrono>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace ccoll::control {
 
-/// Where a rank stood when its patience ended.
+/// A rank's state when its patience ended.
 struct Standing {
   std::uint32_t rank = 0;
   std::uint32_t size = 1;
@@ -24,7 +24,7 @@ struct Standing {
   std::vector<std::uint32_t> unmet;       ///< ring neighbours without a connection
   std::vector<std::uint32_t> declined;    ///< ascending: their keys say only why they do not come
   std::string last_trouble;  ///< of a connection that this rank tried to open; or empty
-  std::string refusal;       ///< why this process refused somebody, perhaps one of them; or empty
+  std::string refusal;       ///< why this process refused a connection, if it did; or empty
 };
 
 /// "60 s", "0.25 s".
@@ -35,8 +35,8 @@ Failure missing_ranks(std::uint32_t size, std::chrono::milliseconds timeout,
                       const std::vector<std::uint32_t>& missing,
                       const std::vector<std::uint32_t>& came);
 
-/// The whole verdict. Asks the store once which ranks have come; where it does not answer, says
-/// what the tree's shape tells.
+/// The whole verdict. Asks the store once which ranks have come; if it does not answer, infers from
+/// the tree which ranks may be missing.
 Failure judge(const Standing& standing, std::chrono::milliseconds timeout, Store& store);
 
 }  // namespace ccoll::control

@@ -29,17 +29,17 @@ constexpr int kRailsAt = 3;
 constexpr std::uint8_t kFabricsMask = (1U << kRailsAt) - 1;
 static_assert(kMostRails <= 0xff >> kRailsAt);
 
-/// In front of a key's value that is a word; no version of this protocol.
+/// First byte of a key's value that holds a word; it is no protocol version.
 constexpr std::uint8_t kNoRow = 0;
 
-/// PeerAddress::pid has the lower bits of a number, of which no process's has more than these;
-/// PeerAddress::first_core the upper ones.
+/// PeerAddress::pid has the lower bits of a number, enough for any process; PeerAddress::first_core
+/// has the upper ones.
 constexpr int kFirstCoreAt = 22;
 constexpr std::uint32_t kPidMask = (1U << kFirstCoreAt) - 1;
 static_assert(kMostFirstCores - 1 <= UINT32_MAX >> kFirstCoreAt);
 
-/// Above PeerAddress::process in its number: PeerAddress::device_blocks, and above that
-/// PeerAddress::device_copies.
+/// The bits above PeerAddress::process in its number hold PeerAddress::device_blocks, and above
+/// that PeerAddress::device_copies.
 constexpr int kDeviceBlocksAt = kProcessBits, kDeviceCopiesAt = 62;
 constexpr std::uint64_t kProcessMask = (std::uint64_t{1} << kProcessBits) - 1;
 static_assert(kMostDeviceBlocks < 1U << (kDeviceCopiesAt - kDeviceBlocksAt));

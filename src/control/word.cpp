@@ -9,7 +9,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// No longer does a rank that ends wait for the store.
+/// How long a rank that ends waits for the store at most.
 constexpr std::chrono::milliseconds kLeaveWithin{250};
 
 /// When this process's last start-up ended; before there is one, about when the process began.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A rank's word, in the store under its key: why it does not come to a start-up, or gave it up. It
-/// reaches those whom no connection reaches. The rank may have no descriptor for one, and others
-/// may come when it has gone.
+/// A rank's word in the store, under its key: why it does not come to a start-up, or gave it up. It
+/// reaches ranks that no connection reaches: the rank may have no descriptor for one, and others
+/// may come after it has gone.
 
 #include <chrono>
 #include <cstdint>
@@ -16,18 +16,18 @@
 
 namespace ccoll::control {
 
-/// The value of rank `rank`'s key, if it has one now. Throws what the store throws.
+/// The value of rank `rank`'s key, if it has one. Throws what the store throws.
 std::optional<std::string> read_key(Store& store, std::uint32_t rank, Store::Timeout timeout);
 
-/// Leaves it for rank `rank` if its key's value is still `before` (nullopt: if it has none):
-/// another process may have taken the rank's place. Throws nothing: a store that fails is one that
-/// nobody will read.
+/// Stores it for rank `rank` if its key's value is still `before` (nullopt: if it has none):
+/// another process may have taken the rank's place. Throws nothing: nobody can read a store that
+/// fails.
 void leave_word(Store& store, std::uint32_t rank, const Word& word,
                 const std::optional<std::string>& before);
 
 /// Tells words of this start-up from those of an earlier one at the same store, whose ranks may be
-/// about to come again: a word counts where its rank began after this process did, and after this
-/// process's last start-up. Clocks are compared on one host only: elsewhere no word counts.
+/// about to come again. A word counts if its rank began after this process did, and after this
+/// process's last start-up. Clocks are comparable on one host only: other words never count.
 class ThisStart {
  public:
   /// A rank on host `host` begins it now.

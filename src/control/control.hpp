@@ -104,7 +104,7 @@ class ControlObserver {
   virtual std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting) = 0;
   /// Whether this rank has begun that call.
   virtual bool has_begun(std::uint64_t sequence) = 0;
-  /// This rank waits in that call in a cycle of ranks; `cycle` says for whom each one waits.
+  /// This rank waits in that call in a cycle; `cycle` says for which rank each one waits.
   virtual void in_cycle(std::uint64_t sequence, const std::string& cycle) = 0;
 };
 
@@ -170,7 +170,7 @@ class Control {
   /// Tells `ranks` of the job, whose observers compare. If this rank has no connection to one, it
   /// goes along the tree: O(log n) hops, more if ranks on the way have gone. Returns at once.
   virtual void publish(const Waiting& waiting, const std::vector<std::uint32_t>& ranks) = 0;
-  /// Sets the calls and messages of that communicator in which this rank waits.
+  /// Replaces the calls and messages of that communicator in which this rank waits.
   virtual void tell_waits(std::uint64_t communicator, std::vector<OpenWait> waits) = 0;
   /// Finds out whether the ranks for which this rank waits in that call wait for it in turn. If so,
   /// the observer is told soon. Returns at once.

@@ -133,7 +133,7 @@ class Plan {
   std::string standing() const;
   /// The ranks (of the communicator) for which the present run waits. `never_connected`: only those
   /// whose link has never been connected. `in_the_way`: while a step is blocked, only the ranks
-  /// that block it, not those with sends still to take.
+  /// that block it, not those that have yet to take earlier sends.
   enum class Which : std::uint8_t { all, never_connected, in_the_way };
   std::vector<Rank> awaited(Which which = Which::all) const;
   /// Ranks other than awaited() from which the rest of the run needs slices that have not come:
@@ -179,7 +179,7 @@ class Plan {
     /// Stores a whole block of the output, window by window, as the only step: nobody else accesses
     /// the rest of it meanwhile.
     bool fills_block = false;
-    Volume before;  ///< runs with other block sizes
+    Volume before;  ///< of runs with other block sizes
   };
   /// Place of a step's data if contiguous, in any run's buffers; in bytes.
   struct Place {

@@ -32,7 +32,7 @@ class Fallback {
     std::lock_guard lock(mutex_);
     return pairs_.contains(to);
   }
-  /// The fallback works: warns once for each pair. Not earlier, for a rank that leaves refuses too.
+  /// The fallback works: warns once for each pair. Not earlier: a rank that leaves refuses too.
   void works(std::uint32_t to) {
     std::lock_guard lock(mutex_);
     const auto found = pairs_.find(to);

@@ -58,12 +58,12 @@ inline constexpr std::size_t kCommonSliceBytes = 128 << 10;
 /// Minimum number of slices that a link holds; schedules are verified to need no more.
 inline constexpr std::size_t kLinkSlots = 4;
 
-/// Selects who copies a lent slice that the receiver cannot read in place. `receiver`: at once to
-/// its destination. `sender`: into the link's memory, while the receiver takes earlier slices.
-/// `sender_always`: also if the receiver could read mapped memory in place, for a busy receiver to
-/// which the link's memory is nearer. `sender_aside`: as `sender`, for a result computed elsewhere
-/// and then copied to the lent memory as whole lines: plain stores stall on lines that the receiver
-/// has read.
+/// Selects the end that copies a lent slice if the receiver cannot read it in place. `receiver`: at
+/// once to its destination. `sender`: into the link's memory, while the receiver takes earlier
+/// slices. `sender_always`: also if the receiver could read mapped memory in place; for a busier
+/// receiver, to which the link's memory is nearer. `sender_aside`: as `sender`, for a result made
+/// elsewhere, then copied to the lent memory as whole lines; plain stores stall on lines that the
+/// receiver has read.
 enum class Copier : std::uint8_t { receiver, sender, sender_always, sender_aside };
 
 /// A kind of slices, by which a receiver tells whether it would rather read them where they lie.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Which transport a pair of ranks uses, and one rank's ends of all of them.
+/// Chooses each pair's transport, and holds one rank's ends of all of them.
 
 #include <cstdint>
 #include <memory>

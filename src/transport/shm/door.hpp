@@ -16,8 +16,8 @@
 namespace ccoll::shm {
 
 /// The name of the socket of a rank of that job. It contains the rank's port: ports and abstract
-/// names are both unique in a network namespace. It contains rank 0's port too, because a forked
-/// child may keep a name in use after its parent's listener has ended and another has the port.
+/// names are both unique in a network namespace. It contains rank 0's port too: a forked child may
+/// keep a name in use after its parent's listener has ended and another rank has the port.
 std::string door_name(const std::vector<PeerAddress>& table, std::uint32_t rank);
 
 /// A rank takes offers of links and lent memory here.

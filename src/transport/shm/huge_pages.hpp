@@ -37,8 +37,8 @@ class HugePages {
   struct Block {
     std::uintptr_t number = 0;  ///< its address / page_bytes_
     std::uint64_t lent = 0;     ///< bytes
-    std::uint64_t until = 0;    ///< collapse at so many bytes lent; then it doubles, as a later try
-                                ///< may find other pages, or none in use
+    std::uint64_t until = 0;    ///< value of `lent` for the next try; doubles each time, because
+                                ///< later the pages may be others, or not in use
   };
   static constexpr std::size_t kBlocks = 512;
 

@@ -44,8 +44,8 @@ struct DoorWait {
 asio::awaitable<Status> enter(Socket& socket, Protocol::endpoint door, std::string token,
                               net::Purpose purpose, DoorWait wait);
 
-/// Sends as soon as possible, retrying while `go_on` returns true: an unprivileged user may only
-/// have so many descriptors in flight, and a stopped peer reads nothing.
+/// Sends as soon as possible, retrying while `go_on` returns true: the descriptors that an
+/// unprivileged user may have in flight are limited, and a stopped peer reads nothing.
 asio::awaitable<Status> send(Socket& socket, std::string bytes, std::vector<int> descriptors,
                              std::function<bool()> go_on);
 /// Receives up to `bytes` bytes, with their descriptors.

@@ -28,7 +28,7 @@ Result<Settings> Settings::from_environment() {
   CCOLL_TRY(read("CCOLL_IB_TC", settings.traffic_class));
   CCOLL_TRY(read("CCOLL_IB_SL", settings.service_level));
   CCOLL_TRY(read("CCOLL_IB_TIMEOUT", settings.timeout));
-  // Not 7: some devices then retry forever and never report a broken path.
+  // At 7, some devices retry forever and never report a broken path.
   CCOLL_TRY(read("CCOLL_IB_RETRY_CNT", settings.retries));
   return settings;
 }

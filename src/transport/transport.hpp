@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The transport interface, and the table of those that this build has. Other folders include only
-/// this and link.hpp; each transport's folder is private.
+/// The transport interface, and the table of those that this build has. Others include headers of
+/// this folder only; each transport's folder is private.
 
 #include <asio/ip/tcp.hpp>
 #include <memory>

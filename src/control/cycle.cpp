@@ -6,8 +6,8 @@
 /// the missing call.
 ///
 /// A question takes at most kHops hops and kWays ways from each, and no rank passes it on twice for
-/// the same wait: few messages, once per call that is about to fail. Each hop's words travel with
-/// it; if they get too long, later ranks are only named, then only counted.
+/// the same wait. Each call that is about to fail costs few messages, once. Each hop's words travel
+/// with it; if they get too long, later ranks are only named, then only counted.
 
 #include <algorithm>
 #include <iterator>

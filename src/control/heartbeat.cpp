@@ -3,7 +3,7 @@
 /// vanished, a cable was pulled. Each end of a control connection sends something at least every
 /// tenth of the limit, and counts the other as lost after nine tenths of silence. Silence is
 /// measured by an end's own checks. So a process that was itself stopped, or had no processor, has
-/// lost nobody when it goes on; its peers get as much time as if it had not been away.
+/// lost nobody when it goes on. Its peers get as much time as if it had not been away.
 ///
 /// It costs a rank of any job one timer, and at most five frames of 10 bytes either way per tenth
 /// of the limit. Only connections that are otherwise silent carry them.

@@ -143,8 +143,8 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   std::optional<Failure> claimed_twice(const Hello& hello) const;
   /// The known process with the caller's rank, if it is not the caller's; else null.
   const PeerAddress* other_as(const Hello& hello) const;
-  /// Tells everyone of the claim: the start-up fails, or the job if the start-up is over only here,
-  /// as nobody can tell which of the two processes belongs to which job.
+  /// Tells everyone of the claim. The start-up fails, or the job if the start-up is over only here:
+  /// nobody can tell which process belongs to which job.
   void tell_claim(const Failure& claim);
   std::optional<Refusal> objection(const Hello& hello) const;
   std::optional<Refusal> late_objection(const Hello& hello) const;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Detects ranks that may have gone unheard: a goodbye is lost if its readers leave before they can
 /// pass it on. A rank that waits for such a rank asks at its listener. If some ranks are lost, one
-/// that does not answer counts as lost too: on a host that vanished, ranks may be connected only to
+/// that does not answer counts as lost too. On a host that vanished, ranks may be connected only to
 /// each other, and nobody else notices their silence.
 
 #include <algorithm>

@@ -14,7 +14,7 @@ std::size_t bytes_of(const Answer& answer) {
 
 const Failure kNoWords{ErrorKind::aborted, {}, std::nullopt};
 
-/// Whether that rank gave up this attempt, perhaps before it began a later one: an attempt that one
+/// Whether that rank gave up this attempt, perhaps before it began a later one. An attempt that one
 /// rank gave up is over for all, even if they come to it later.
 bool ends(const Answer& answer, std::uint32_t attempt) {
   if (answer.why.message.empty()) return false;

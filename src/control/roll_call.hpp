@@ -13,7 +13,7 @@
 /// B and has said B too; and so on along the chain to the rank that decided first.
 ///
 /// Every rank passes on what every other says, also for communicators that it is not in. A rank
-/// numbers its words (Answer::said), and they arrive in that order everywhere: each connection
+/// numbers its words (Answer::said), and they arrive in that order everywhere. Each connection
 /// keeps it, every rank passes words on at once, and a new connection begins with all remembered
 /// words. So the number of each rank's last word tells for ever what is new, whatever else is
 /// forgotten. An older word does not make up for one that was missed.

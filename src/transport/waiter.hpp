@@ -24,7 +24,7 @@ class Waiter {
   static Result<std::shared_ptr<Waiter>> make(std::shared_ptr<Chime> chime);
 
   /// Announces the sleep. A change to anything checked between this call and sleep() ends the
-  /// sleep: a peer stores its news either before the check or before its ring_if_asleep, which then
+  /// sleep. A peer stores its news either before the check or before its ring_if_asleep, which then
   /// sees the announcement. The stores and the check are seq_cst (transport/sleep_word.hpp).
   void prepare() { doorbell_->set_asleep(); }
   /// Sleeps until something happens or `limit` has passed. Requires the owner flag.

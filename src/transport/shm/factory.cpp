@@ -30,7 +30,7 @@ Result<std::shared_ptr<Segment>> no_slots(const SlotBudget& budget) {
 }
 
 /// Maximum number of slices by which a sender may be ahead, if it has slots. They occupy a cache
-/// until they are read, and the ranks of a host share one: with four or more ranks, and so many
+/// until they are read, and the ranks of a host share one. With four or more ranks, and so many
 /// links, more slices cost as often as they help.
 std::uint32_t lines_of(const TransportContext& context) {
   const auto host = context.table[context.rank].host;

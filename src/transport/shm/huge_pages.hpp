@@ -3,7 +3,7 @@
 
 /// Collapses memory that is lent repeatedly, to be read in place, into huge pages. A reader in
 /// another process (single_copy.hpp) makes the kernel pin it page by page, which takes two to three
-/// times as long as the copy; a huge page is pinned at once. A reader that has mapped it
+/// times as long as the copy. A huge page is pinned at once. A reader that has mapped it
 /// (lending.hpp) needs fewer page-table entries. Uses madvise(2)'s MADV_COLLAPSE, since Linux 6.1:
 /// same bytes and addresses, other pages. Does nothing if the administrator has turned such pages
 /// off.

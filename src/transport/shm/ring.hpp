@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The memory between the two ends of a shared-memory link, and its protocol: a bounded ring of
-/// slices with one writer and one reader, in two processes or two threads of one.
+/// The memory between the two ends of a shared-memory link, and its protocol. It is a bounded ring
+/// of slices with one writer and one reader, in two processes or two threads.
 ///
 /// Each slice has a line: its header, its data if they fit, and a stamp that publishes both. A line
 /// is one cache line, half of it for data, plus as many more as the data take. Larger data lie in a

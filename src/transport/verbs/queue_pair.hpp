@@ -4,8 +4,8 @@
 /// The connection of two ranks on one lane, at one end: a reliable-connected queue pair, its
 /// completion queue and channel, and slots for each direction in use. The receiver's slots are
 /// written to, the sender's are written from. All traffic is RDMA writes with an immediate: 2 bits
-/// for the word, 15 for its count, 15 for the slices its sender has popped so far (credits for the
-/// other direction). Counts are cumulative.
+/// for the word, 15 for its count, 15 for the slices that its sender has popped. These are credits
+/// for the other direction. Counts are cumulative.
 ///
 ///   data     slice `count` arrived: its head in slot (count - 1) mod kSlots, its payload behind
 ///            that or where the receiver wants it

@@ -94,11 +94,13 @@ struct Between<kCall, Result (*)(Arguments...)> {
   static Result call(Arguments... arguments) {
     const int code = count(kCall);
     if (code == 0) return real(arguments...);
-    errno = code;
-    if constexpr (std::is_pointer_v<Result>)
+    // Calls that return an error leave errno as it is.
+    if constexpr (std::is_pointer_v<Result>) {
+      errno = code;
       return nullptr;
-    else
+    } else {
       return kCall == Call::poll_cq ? -1 : code;
+    }
   }
 };
 

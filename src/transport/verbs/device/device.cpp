@@ -209,8 +209,10 @@ void Devices::add(ibv_device* device) {
   }
   ibv_device_attr attributes{};
   ibv_pd* const domain = library_->alloc_pd(context);
-  if (domain == nullptr || library_->query_device(context, &attributes) != 0) {
-    refusals_.push_back(fmt::format("{}: {}", name, std::strerror(errno)));
+  // This call returns the error, and the one before sets errno.
+  const int error = domain == nullptr ? errno : library_->query_device(context, &attributes);
+  if (error != 0) {
+    refusals_.push_back(fmt::format("{}: {}", name, std::strerror(error)));
     if (domain != nullptr) library_->dealloc_pd(domain);
     library_->close_device(context);
     return;
@@ -230,9 +232,10 @@ void Devices::add(ibv_device* device) {
 
 void Devices::add_port(ibv_pd* domain, const char* device, std::uint8_t number) {
   ibv_port_attr attributes{};
-  if (library_->query_port(domain->context, number,
-                           reinterpret_cast<_compat_ibv_port_attr*>(&attributes)) != 0) {
-    refusals_.push_back(fmt::format("{} port {}: {}", device, number, std::strerror(errno)));
+  const int error = library_->query_port(domain->context, number,
+                                         reinterpret_cast<_compat_ibv_port_attr*>(&attributes));
+  if (error != 0) {
+    refusals_.push_back(fmt::format("{} port {}: {}", device, number, std::strerror(error)));
     return;
   }
   Port port{.device = device,

@@ -60,7 +60,7 @@ void even(ccoll::Communicator& world) {
   show(me, "all_reduce_async", one);
 }
 
-/// What all_reduce, reduce and reduce_scatter combine by, beside the ReduceOps.
+/// The operations by which all_reduce, reduce and reduce_scatter combine, beside the ReduceOps.
 void reductions(ccoll::Communicator& world) {
   const int me = world.rank();
   const Numbers mine = {me + 1}, sixes = {12 + 6 * me};
@@ -152,7 +152,7 @@ void messages(ccoll::Communicator& world) {
     const auto came = world.recv(got, ccoll::kAnyRank, 7);
     show(me, "recv", text(got) + " from rank " + std::to_string(came.from));
   }
-  // Of a length that the receiver does not know: rank r sends r numbers.
+  // The receiver does not know the length: rank r sends r numbers.
   const Numbers several(static_cast<std::size_t>(me), me + 1);
   if (me > 0) world.send(several, 0, /*tag=*/8);
   for (int i = 1; me == 0 && i < n; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an asynchronous call's buffer holds before wait(): two mistakes, made on purpose.
+// An asynchronous call owns its buffer until wait(): two mistakes, made on purpose.
 #include <algorithm>
 #include <ccoll/ccoll.hpp>
 #include <cstdio>

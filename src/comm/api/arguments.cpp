@@ -64,7 +64,7 @@ bool is_same_memory(const Rows& a, const Rows& b) {
          a.stride_bytes == b.stride_bytes;
 }
 
-/// What overlap() finds, of blocks with rows, where that is clear without a look at single rows.
+/// The result of overlap() for blocks with rows, if it is clear without a look at single rows.
 std::optional<bool> overlap_of_rows(std::span<const Rows> ins, std::span<const Rows> outs,
                                     std::int64_t place) {
   for (std::size_t i = 0; i < outs.size(); i++)

@@ -97,7 +97,7 @@ bool are_clearly_apart(std::span<const MessageRequest> requests) {
   return true;
 }
 
-/// What is received may overlap neither what is sent nor what else is received.
+/// A receive may overlap neither a send nor another receive.
 Status check_overlaps(std::string_view call, std::span<const MessageRequest> requests) {
   struct Range {
     const std::byte* begin;
@@ -114,10 +114,10 @@ Status check_overlaps(std::string_view call, std::span<const MessageRequest> req
     const BufferView::Segment buffer{0, static_cast<std::byte*>(block.data),
                                      has_rows ? block.row_length : 0, block.stride};
     const auto width = size_of(block.type);
-    for_each_stretch(buffer, 0, block.count, width,
-                     [&](const std::byte* begin, std::uint64_t, std::uint64_t elems) {
-                       ranges.push_back({begin, begin + elems * width, written});
-                     });
+    const auto add = [&](const std::byte* begin, std::uint64_t, std::uint64_t elems) {
+      ranges.push_back({begin, begin + elems * width, written});
+    };
+    for_each_stretch(buffer, 0, block.count, width, add);
   }
   std::ranges::sort(ranges, {}, &Range::begin);
   const std::byte *end = nullptr, *written_end = nullptr;

@@ -60,7 +60,7 @@ std::size_t some(std::mt19937_64& random) {
   return random() % 8 == 0 ? 40'000 + random() % 50'000 : random() % 200;
 }
 
-/// What rank `from` has for rank `to` in these tests.
+/// The value that rank `from` has for rank `to` in these tests.
 Value first_of(int from, int to) { return (from * 16 + to) * 100'000; }
 
 std::vector<Value> joined(int size, const std::function<std::vector<Value>(int)>& part) {

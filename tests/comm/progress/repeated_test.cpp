@@ -22,7 +22,7 @@ namespace {
 const int kCalls =
     testing::by_effort(CopierChoice::kFirstPeriod, 3 * CopierChoice::kFirstPeriod + 32,
                        3 * CopierChoice::kFirstPeriod + 32);
-/// Of a block: more than what its sender copies in any case.
+/// Elements of a block: more than its sender always copies itself.
 constexpr std::size_t kElems = CopierChoice::kLeastBytes / sizeof(std::uint32_t) + 7;
 
 /// The value that rank `from` has for rank `to` in that call.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "run/supervisor.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -85,9 +86,15 @@ int Supervisor::run() {
 void Supervisor::write_the_rest() {
   for (auto& rank : ranks_) {
     for (auto& stream : rank.streams) {
-      // There may have been no room for its last output.
-      pollfd readable{stream.reading.number(), POLLIN, 0};
-      if (stream.reading.open() && ::poll(&readable, 1, 0) > 0) pass_on(stream);
+      // There may have been no room for its last output: a full pipe, which may be longer than
+      // read_. A process that still writes is not read for ever.
+      const auto pipe_bytes = std::max(::fcntl(stream.reading.number(), F_GETPIPE_SZ), 1);
+      for (std::size_t read = 0; read < static_cast<std::size_t>(pipe_bytes);
+           read += read_.size()) {
+        pollfd readable{stream.reading.number(), POLLIN, 0};
+        if (!stream.reading.open() || ::poll(&readable, 1, 0) <= 0) break;
+        pass_on(stream);
+      }
       output_of(stream).add(stream.lines.finish());
       stream.reading.close();
     }

@@ -150,7 +150,10 @@ class Peers {
     CCOLL_TRY(load_kernels());
     std::unique_ptr<Trial> trial;
     CCOLL_TRY(put(Trial::make(places), trial));
-    CCOLL_TRY(trial->write(number_of(device), at(*trial, own), Clock::now() + kLimit));
+    auto written = trial->write(number_of(device), at(*trial, own), Clock::now() + kLimit);
+    // To free the memory of a trial that hangs would hang, too.
+    if (!written) abandoned_.push_back(std::move(trial));
+    CCOLL_TRY(written);
     return (trials_[device] = std::move(trial)).get();
   }
 

@@ -28,8 +28,8 @@ namespace ccoll {
 /// the first two columns of a matrix with 5 rows of 8 are {data, 10, type, 2, 8}. `count` is then a
 /// multiple of `row_length`, and `stride` is at least `row_length`. What lies between the rows is
 /// neither read nor written. Every operation takes such blocks, and other ranks need not know:
-/// slices are gathered and scattered as they travel. Only in memory of a GPU, and in a communicator
-/// that has one, they are Error{unsupported}.
+/// slices are gathered and scattered as they travel. In memory of a GPU, and in collectives of a
+/// communicator whose ranks have GPUs, they are Error{unsupported}.
 struct Block {
   void* data = nullptr;
   std::size_t count = 0;
@@ -87,9 +87,11 @@ concept CountList =
 CCOLL_API std::vector<std::size_t> checked_counts(std::size_t elems,
                                                   std::vector<std::int64_t> counts);
 
-/// The columns of a matrix of `elems` elements in `rows` rows, or Error{invalid_argument}: what
-/// columns() checks.
-CCOLL_API std::size_t checked_columns(std::size_t elems, std::size_t rows);
+/// `counts` of columns, none of which is below 0 and whose sum is the number of columns of a matrix
+/// of `elems` elements in `rows` rows, or Error{invalid_argument}: what columns() checks. A matrix
+/// without rows may have any number of columns.
+CCOLL_API std::vector<std::size_t> checked_columns(std::size_t elems, std::size_t rows,
+                                                   std::vector<std::int64_t> counts);
 
 namespace detail {
 template <typename AnyBlock, typename Span, CountList C>
@@ -109,12 +111,11 @@ std::vector<AnyBlock> cut_columns(Span matrix, std::size_t rows, const C& counts
   std::vector<std::int64_t> wide;
   for (const auto count : counts) wide.push_back(static_cast<std::int64_t>(count));
   std::vector<AnyBlock> cut;
-  const auto stride = checked_columns(matrix.size(), rows);
-  std::size_t first = 0;
-  for (const auto count : checked_counts(stride, std::move(wide))) {
-    const auto begin = rows == 0 ? matrix : matrix.subspan(first);
-    cut.emplace_back(begin.data(), rows * count, element_type_of<Span>, count, stride);
-    first += count;
+  auto* column = matrix.data();
+  for (const auto count : checked_columns(matrix.size(), rows, std::move(wide))) {
+    cut.emplace_back(column, rows * count, element_type_of<Span>, count,
+                     rows == 0 ? count : matrix.size() / rows);
+    if (rows > 0) column += count;
   }
   return cut;
 }

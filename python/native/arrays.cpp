@@ -295,6 +295,8 @@ bool Held::take_buffer(const Request& request) {
     data_ = view_.buf;
     type_ = element.type;
     parts_ = element.parts;
+    for (int i = 0; view_.suboffsets != nullptr && i < view_.ndim; i++)
+      if (view_.suboffsets[i] >= 0) request.not_contiguous();  // pointers to rows
     if (PyBuffer_IsContiguous(&view_, 'C') == 0)
       take_rows(
           request, static_cast<std::size_t>(view_.ndim), [&](auto i) { return view_.shape[i]; },

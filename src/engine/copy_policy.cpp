@@ -120,28 +120,26 @@ void CopyPolicy::set(const CopySituation& situation) {
   tried_.reset();
 }
 
-void CopyPolicy::try_ways(Outgoing to, Incoming from, bool is_whole, const std::byte* results) {
-  tried_.reset();
-  if (rules_.trial == Trial::for_the_sender) {
-    if (choice_.prefers_other() != has_told_) {
-      has_told_ = !has_told_;
-      for (auto* const link : from) link->prefer_loans(rules_.loans, has_told_);
-    }
-  } else if ((rules_.usual == Copier::receiver || rules_.other == Copier::receiver) &&
-             !all_can_lend(to)) {
-    return;
-  }
+void CopyPolicy::try_ways(Outgoing to, Incoming from, bool counts, const std::byte* results) {
   if (rules_.trial == Trial::of_the_receiver)
     choice_.prefer_other(to.front().first->prefers_loans(rules_.loans));
+  // Every run counts, so that both ranks try the same way at a time.
   tried_ = choice_.begin();
-  if (!is_whole) tried_->is_timed = false;
-  if (rules_.trial == Trial::of_the_receiver) tried_->is_timed = false;
+  if (!counts || rules_.trial == Trial::of_the_receiver) tried_->is_timed = false;
+  if (rules_.trial == Trial::for_the_sender) {
+    for (auto* const link : from) link->prefer_loans(rules_.loans, choice_.prefers_other());
+  } else if ((rules_.usual == Copier::receiver || rules_.other == Copier::receiver) &&
+             !all_can_lend(to)) {
+    tried_.reset();
+    return;
+  }
   copier_ = tried_->copier;
   // Nobody reads where the results lie, so there is nothing to wait for.
   if (copier_ == Copier::sender_aside && std::ranges::none_of(to, [&](const auto& each) {
         return results != nullptr && each.first->lends_mapped(results, CopierChoice::kLeastBytes);
-      }))
+      })) {
     copier_ = Copier::sender;
+  }
 }
 
 }  // namespace ccoll

@@ -50,7 +50,7 @@ struct CopyRules {
 
 CopyRules copy_rules(const CopySituation& situation);
 
-/// The rules in words: "the receiver copies, or else the sender; own trial".
+/// The rules in words: "the receiver copies, or the sender copies; own trial".
 std::string describe(const CopyRules& rules);
 
 /// The rules of one plan, with its trials. Used only by the holder of the communicator's owner
@@ -62,16 +62,21 @@ class CopyPolicy {
 
   void set(const CopySituation& situation);
 
-  /// Begins a run. `results`: contiguous memory of the results, or null. `is_whole`: all of the
-  /// input is there from the beginning, so the run's time counts.
-  void begin(Outgoing to, Incoming from, bool in_place, bool is_whole, const std::byte* results) {
+  /// Begins a run. `results`: contiguous memory of the results, or null. `counts`: the time of the
+  /// run tells how long its way takes. It does not if a part of the input is yet to come, or if a
+  /// buffer has rows with gaps, which are never lent.
+  void begin(Outgoing to, Incoming from, bool in_place, bool counts, const std::byte* results) {
     copier_ = in_place ? rules_.in_place : rules_.usual;
-    if (rules_.trial != CopyRules::Trial::none) try_ways(to, from, is_whole, results);
+    if (rules_.trial != CopyRules::Trial::none) try_ways(to, from, counts, results);
   }
   /// The run is over, and has not failed.
   void end() {
     if (tried_) [[unlikely]]
       choice_.end(*tried_);
+  }
+  /// The same, and it took so long.
+  void end(CopierChoice::Clock::duration took) {
+    if (tried_ && tried_->is_timed) choice_.end(*tried_, took);
   }
 
   Copier copier() const { return copier_; }
@@ -87,13 +92,12 @@ class CopyPolicy {
   }
 
  private:
-  void try_ways(Outgoing to, Incoming from, bool is_whole, const std::byte* results);
+  void try_ways(Outgoing to, Incoming from, bool counts, const std::byte* results);
 
   CopyRules rules_;
   CopierChoice choice_;  ///< among runs
   Copier copier_ = Copier::receiver;
   std::optional<CopierChoice::Transfer> tried_;
-  bool has_told_ = false;  ///< the sender, to lend
 };
 
 }  // namespace ccoll

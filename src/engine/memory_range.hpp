@@ -35,6 +35,10 @@ void scatter_rows(std::byte* row, const std::byte* from, std::size_t rows, std::
 inline void gather_rows(std::byte* to, const std::byte* row, std::size_t rows, std::size_t bytes,
                         std::size_t stride) {
   switch (bytes) {
+    case 1:
+      return gather_rows<1>(to, row, rows, stride);
+    case 2:
+      return gather_rows<2>(to, row, rows, stride);
     case 4:
       return gather_rows<4>(to, row, rows, stride);
     case 8:
@@ -52,6 +56,10 @@ inline void gather_rows(std::byte* to, const std::byte* row, std::size_t rows, s
 inline void scatter_rows(std::byte* row, const std::byte* from, std::size_t rows, std::size_t bytes,
                          std::size_t stride) {
   switch (bytes) {
+    case 1:
+      return scatter_rows<1>(row, from, rows, stride);
+    case 2:
+      return scatter_rows<2>(row, from, rows, stride);
     case 4:
       return scatter_rows<4>(row, from, rows, stride);
     case 8:

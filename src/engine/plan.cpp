@@ -197,9 +197,10 @@ void Plan::start(const PlanRun& run) {
   const bool brief = can_be_short_ && run.input.segments.empty() && run.output.segments.empty();
   mode_ = brief ? Mode::brief : Mode::interpreted;
   bytes_at_once_ = kBytesAtOnce;
-  copying_.begin(outgoing_, incoming_, run.in_place, limit_ == windows_,
+  const bool has_gaps = has_rows(run.input) || has_rows(run.output);
+  copying_.begin(outgoing_, incoming_, run.in_place, limit_ == windows_ && !has_gaps,
                  run.output.segments.empty() ? run.output.data : nullptr);
-  if (!rows_room_ && (has_rows(run.input) || has_rows(run.output)))
+  if (has_gaps && !rows_room_)
     rows_room_ = std::make_unique_for_overwrite<std::byte[]>(2 * kRowsBytes);
   if (copying_.lends_much_at_once())
     bytes_at_once_ = std::max(kBytesAtOnce, kLentBytesAtOnce / outgoing_.size());

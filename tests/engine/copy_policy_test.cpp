@@ -49,7 +49,8 @@ struct Preference {
 class Sender final : public SendLink {
  public:
   explicit Sender(Preference& preference) : preference_(preference) {}
-  bool copies_once() const override { return true; }
+  bool can_lend = true;
+  bool copies_once() const override { return can_lend; }
   bool prefers_loans(LoanClass loans) const override {
     return (preference_.loans >> loans & 1) != 0;
   }
@@ -86,12 +87,6 @@ class Receiver final : public ReceiveLink {
  private:
   Preference& preference_;
 };
-
-void spin(std::chrono::microseconds time) {
-  const auto end = std::chrono::steady_clock::now() + time;
-  while (std::chrono::steady_clock::now() < end) {
-  }
-}
 
 }  // namespace
 
@@ -151,6 +146,8 @@ TEST_CASE("copy rules: two ranks of one call mean the same class of loans", "[en
 TEST_CASE("copy policy: a rank that only sends goes the way that its receiver found faster",
           "[engine]") {
   using std::chrono::microseconds;
+  // Links may be lent on from their first call, or from a later one.
+  const int late = GENERATE(0, 3, 8);
   Preference preference;
   Sender to(preference);
   Receiver from(preference);
@@ -159,24 +156,55 @@ TEST_CASE("copy policy: a rank that only sends goes the way that its receiver fo
   CopyPolicy sender, receiver;
   sender.set(only_sends(256 << 10));
   receiver.set(only_receives(256 << 10));
+  int calls = 0;
   const auto call = [&](microseconds by_slots, microseconds by_loan) {
+    to.can_lend = calls++ >= late;
     sender.begin(outgoing, {}, false, true, nullptr);
     receiver.begin({}, incoming, false, true, nullptr);
-    spin(sender.copier() == Copier::receiver ? by_loan : by_slots);
     sender.end();
-    receiver.end();
+    receiver.end(sender.copier() == Copier::receiver ? by_loan : by_slots);
     return sender.copier();
   };
-  const auto last_of = [&](int calls, microseconds by_slots, microseconds by_loan) {
-    auto last = Copier::sender;
-    for (int i = 0; i < calls; i++) last = call(by_slots, by_loan);
-    return last;
+  /// How many went that way, of calls after the tries of a period.
+  const auto went = [&](Copier way, int period, microseconds by_slots, microseconds by_loan) {
+    const int tries =
+        period == CopierChoice::kFirstPeriod ? CopierChoice::kFirstTries : CopierChoice::kTries;
+    int count = 0;
+    for (int i = 0; i < period; i++)
+      count += static_cast<int>(call(by_slots, by_loan) == way && i > 2 * tries);
+    return count == period - 2 * tries - 1;
   };
-  // Each ends in a period, after its tries.
   constexpr int kFirst = CopierChoice::kFirstPeriod;
-  CHECK(last_of(kFirst, microseconds(200), microseconds(10)) == Copier::receiver);
-  CHECK(last_of(2 * kFirst, microseconds(10), microseconds(200)) == Copier::sender);
-  CHECK(last_of(4 * kFirst, microseconds(200), microseconds(10)) == Copier::receiver);
+  CHECK(went(Copier::receiver, kFirst, microseconds(20), microseconds(10)));
+  CHECK(went(Copier::sender, 2 * kFirst, microseconds(10), microseconds(20)));
+  CHECK(went(Copier::receiver, 4 * kFirst, microseconds(20), microseconds(10)));
+  CHECK(went(Copier::receiver, 8 * kFirst, microseconds(20), microseconds(10)));
+}
+
+TEST_CASE("copy policy: two programs of one class may prefer different ways", "[engine]") {
+  using std::chrono::microseconds;
+  Preference preference;
+  Receiver from(preference);
+  const std::array<ReceiveLink*, 1> incoming{&from};
+  CopyPolicy one, other;
+  one.set(only_receives(256 << 10));
+  other.set(only_receives(300 << 10));
+  const auto loans = copy_rules(only_receives(256 << 10)).loans;
+  REQUIRE(loans == copy_rules(only_receives(300 << 10)).loans);
+  const auto run = [&](CopyPolicy& policy, microseconds by_slots, microseconds by_loan) {
+    policy.begin({}, incoming, false, true, nullptr);
+    policy.end(policy.copier() == Copier::receiver ? by_loan : by_slots);
+  };
+  for (int i = 0; i < CopierChoice::kFirstPeriod; i++) {
+    run(one, microseconds(20), microseconds(10));
+    run(other, microseconds(10), microseconds(20));
+  }
+  for (int i = 0; i < 3; i++) {
+    run(one, microseconds(20), microseconds(10));
+    CHECK((preference.loans >> loans & 1) == 1);
+    run(other, microseconds(10), microseconds(20));
+    CHECK((preference.loans >> loans & 1) == 0);
+  }
 }
 
 }  // namespace ccoll

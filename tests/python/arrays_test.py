@@ -165,6 +165,14 @@ def test_columns_of_a_matrix_go_where_they_belong():
     ranks(4, rank)
 
 
+def test_a_buffer_of_pointers_to_rows_is_refused(alone):
+    testing = pytest.importorskip("_testbuffer", reason="this Python has no _testbuffer")
+    flags = testing.ND_PIL | testing.ND_WRITABLE
+    x = testing.ndarray(list(range(12)), shape=[3, 4], format="b", flags=flags)
+    with pytest.raises(ValueError, match="one after another"):
+        alone.all_reduce(x, np.zeros(12, np.int8))
+
+
 def test_counts_of_an_array_with_gaps_are_whole_rows(alone):
     matrix = np.arange(24).reshape(6, 4)
     out = np.zeros(12, np.int64)

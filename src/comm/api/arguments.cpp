@@ -2,7 +2,9 @@
 #include "comm/api/arguments.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <utility>
 
 #include "comm/api/memory_rows.hpp"
 #include "comm/api/reductions.hpp"
@@ -59,25 +61,28 @@ std::vector<Rows> rows_of(const BufferView& view, std::uint64_t elems, std::size
   return rows;
 }
 
-bool is_same_memory(const Rows& a, const Rows& b) {
-  return a.begin == b.begin && a.end == b.end && a.row_bytes == b.row_bytes &&
-         a.stride_bytes == b.stride_bytes;
+/// Whether each element that both have is the same one of the buffers: element i of the input is
+/// element i + `place` of the output.
+bool is_in_place(const Rows& in, const Rows& out, std::int64_t place, std::size_t width) {
+  if (in.row_bytes != out.row_bytes || in.stride_bytes != out.stride_bytes) return false;
+  const auto row_elems = in.row_bytes / static_cast<std::ptrdiff_t>(width);
+  const auto apart = in.begin - out.begin;
+  if (in.stride_bytes == 0) return apart == 0 && in.first + place == out.first;
+  return apart % in.stride_bytes == 0 &&
+         apart / in.stride_bytes * row_elems == in.first + place - out.first;
 }
 
 /// The result of overlap() for blocks with rows, if it is clear without a look at single rows.
-std::optional<bool> overlap_of_rows(std::span<const Rows> ins, std::span<const Rows> outs,
-                                    std::int64_t place) {
-  for (std::size_t i = 0; i < outs.size(); i++)
-    for (std::size_t j = i + 1; j < outs.size(); j++)
-      if (!are_apart(outs[i], outs[j])) return std::nullopt;
+std::optional<bool> overlap_of_rows(std::vector<Rows> rows, std::size_t inputs, std::int64_t place,
+                                    std::size_t width) {
   bool shared = false;
-  for (const auto& in : ins) {
-    for (const auto& out : outs) {
-      if (are_apart(in, out)) continue;
-      if (!is_same_memory(in, out) || in.first + place != out.first) return std::nullopt;
-      shared = true;
-    }
-  }
+  const bool is_clear = all_neighbours(rows, [&](std::size_t i, std::size_t j) {
+    if (i > j) std::swap(i, j);
+    if (j < inputs || are_apart(rows[i], rows[j])) return true;
+    if (i >= inputs || !is_in_place(rows[i], rows[j], place, width)) return false;
+    return shared = true;
+  });
+  if (!is_clear) return std::nullopt;
   return shared;
 }
 
@@ -117,9 +122,10 @@ Result<bool> overlap(const Call& call, Rank rank, Rank size) {
   const auto out_elems = elems_of(call, Buffer::output, rank, size);
   const auto place = place_in_output(call, rank);
   if (has_rows(call.input) || has_rows(call.output)) {
-    const auto found = overlap_of_rows(rows_of(call.input, in_elems, width),
-                                       rows_of(call.output, out_elems, width), place);
-    if (found) return *found;
+    auto rows = rows_of(call.input, in_elems, width);
+    const auto inputs = rows.size();
+    std::ranges::copy(rows_of(call.output, out_elems, width), std::back_inserter(rows));
+    if (const auto found = overlap_of_rows(std::move(rows), inputs, place, width)) return *found;
   }
   const Stretches inputs(call.input, in_elems, width);
   const Stretches outputs(call.output, out_elems, width);

@@ -102,9 +102,9 @@ Status check_blocks(const Call& call, std::string_view what, std::span<const Any
       return fail(ErrorKind::invalid_argument,
                   "{}_v: {} block {} is null, {} elements are expected there", to_string(call.kind),
                   what, i, block.count);
-    if (!is_contiguous(block))
-      CCOLL_TRY(check_rows(fmt::format("{}_v", to_string(call.kind)),
-                           fmt::format("{} block {}", what, i), block));
+    if (!is_contiguous(block) && !check_rows("", "", block))
+      return check_rows(fmt::format("{}_v", to_string(call.kind)),
+                        fmt::format("{} block {}", what, i), block);
   }
   return {};
 }
@@ -160,28 +160,42 @@ Status set_counts(Call& call, const BlockLists& lists, Rank rank, Rank size) {
               to_string(call.kind), place(all_in), mine, place(all_out), own);
 }
 
-}  // namespace
-
-std::vector<std::size_t> checked_counts(std::size_t elems, std::vector<std::int64_t> counts) {
-  const auto refuse = [](std::string why) {
-    raise({ErrorKind::invalid_argument, "blocks: " + std::move(why), std::nullopt});
-  };
+/// The sum of counts per rank; refuse(why) throws if one is below 0 or the sum is too large.
+template <typename Refuse>
+std::size_t sum_of(const std::vector<std::int64_t>& counts, const Refuse& refuse) {
   std::size_t together = 0;
   for (std::size_t r = 0; r < counts.size(); r++) {
     if (counts[r] < 0) refuse(fmt::format("the count of rank {} is {}", r, counts[r]));
     if (__builtin_add_overflow(together, static_cast<std::size_t>(counts[r]), &together))
       refuse("the counts are more together than memory can hold");
   }
+  return together;
+}
+
+}  // namespace
+
+std::vector<std::size_t> checked_counts(std::size_t elems, std::vector<std::int64_t> counts) {
+  const auto refuse = [](std::string why) {
+    raise({ErrorKind::invalid_argument, "blocks: " + std::move(why), std::nullopt});
+  };
+  const auto together = sum_of(counts, refuse);
   if (together != elems)
     refuse(fmt::format("the buffer has {} elements, the counts are {} together", elems, together));
   return {counts.begin(), counts.end()};
 }
 
-std::size_t checked_columns(std::size_t elems, std::size_t rows) {
-  if (rows == 0 ? elems == 0 : elems % rows == 0) return rows == 0 ? 0 : elems / rows;
-  raise({ErrorKind::invalid_argument,
-         fmt::format("columns: {} elements are not {} rows of one length", elems, rows),
-         std::nullopt});
+std::vector<std::size_t> checked_columns(std::size_t elems, std::size_t rows,
+                                         std::vector<std::int64_t> counts) {
+  const auto refuse = [](std::string why) {
+    raise({ErrorKind::invalid_argument, "columns: " + std::move(why), std::nullopt});
+  };
+  if (rows == 0 ? elems > 0 : elems % rows != 0)
+    refuse(fmt::format("{} elements are not {} rows of one length", elems, rows));
+  const auto together = sum_of(counts, refuse);
+  if (rows > 0 && together != elems / rows)
+    refuse(fmt::format("the matrix has {} columns, the counts are {} together", elems / rows,
+                       together));
+  return {counts.begin(), counts.end()};
 }
 
 std::string name_of(const Call& call) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/api/extent.hpp"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "ccoll/types.hpp"
 
 namespace ccoll {
@@ -15,6 +18,13 @@ Status check_rows(std::string_view call, std::string_view what, const ConstBlock
     return fail(ErrorKind::invalid_argument,
                 "{}: the {}'s rows of {} elements overlap, for its stride is {}", call, what,
                 block.row_length, block.stride);
+  const auto width = std::max<std::size_t>(size_of(block.type), 1);
+  std::size_t elems = 0;
+  if (__builtin_mul_overflow(block.count / block.row_length - 1, block.stride, &elems) ||
+      __builtin_add_overflow(elems, block.row_length, &elems) || elems > PTRDIFF_MAX / width)
+    return fail(ErrorKind::invalid_argument,
+                "{}: the {} has {} rows with a stride of {} elements, more than memory can hold",
+                call, what, block.count / block.row_length, block.stride);
   return {};
 }
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
+#include <vector>
 
 namespace ccoll {
 
@@ -40,6 +42,22 @@ inline Rows rows_at(const std::byte* data, std::uint64_t count, std::size_t widt
   return {data, data + (last + row_elems) * width, static_cast<std::ptrdiff_t>(row_elems * width),
           static_cast<std::ptrdiff_t>(is_one ? 0 : stride * width),
           static_cast<std::int64_t>(first)};
+}
+
+/// Whether holds(i, j) for all pairs whose addresses from the first to the last byte intersect.
+template <typename Holds>
+bool all_neighbours(const std::vector<Rows>& rows, const Holds& holds) {
+  std::vector<std::size_t> order(rows.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t i) { return rows[i].begin; });
+  for (std::size_t at = 0; at < order.size(); at++) {
+    const auto i = order[at];
+    for (std::size_t next = at + 1; next < order.size() && rows[order[next]].begin < rows[i].end;
+         next++) {
+      if (!holds(i, order[next])) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace ccoll

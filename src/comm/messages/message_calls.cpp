@@ -86,15 +86,13 @@ bool are_clearly_apart(std::span<const MessageRequest> requests) {
     return rows_at(static_cast<const std::byte*>(block.data), block.count, size_of(block.type),
                    is_contiguous(block) ? 0 : block.row_length, block.stride, 0);
   };
-  // Many are compared faster in the order of their addresses.
-  constexpr std::size_t kFew = 8;
-  if (requests.size() > kFew) return false;
-  for (std::size_t i = 0; i < requests.size(); i++)
-    for (std::size_t j = 0; j < requests.size(); j++)
-      if (i != j && requests[i].what == What::recv &&
-          !are_apart(rows_of(requests[i]), rows_of(requests[j])))
-        return false;
-  return true;
+  std::vector<Rows> rows;
+  rows.reserve(requests.size());
+  for (const auto& request : requests) rows.push_back(rows_of(request));
+  return all_neighbours(rows, [&](std::size_t i, std::size_t j) {
+    const bool writes = requests[i].what == What::recv || requests[j].what == What::recv;
+    return !writes || are_apart(rows[i], rows[j]);
+  });
 }
 
 /// A receive may overlap neither a send nor another receive.
@@ -131,12 +129,26 @@ Status check_overlaps(std::string_view call, std::span<const MessageRequest> req
   return {};
 }
 
+/// Rows in memory of a GPU are refused.
+Status check_rows_on_host(const Implementation& communicator, std::string_view call,
+                          const MessageRequest& request) {
+  const auto& block = request.block;
+  if (is_contiguous(block) || !communicator.come_by_streams({&request, 1})) return {};
+  const auto gpu = device::device_of(block.data);
+  if (!gpu) return {};
+  return fail(ErrorKind::unsupported,
+              "{}: a buffer is memory of GPU {} and has gaps between its rows: copy the rows "
+              "together first",
+              call, *gpu);
+}
+
 Result<std::vector<std::shared_ptr<MessageOperation>>> operations_of(
     const Implementation& communicator, std::string_view call,
     std::span<const MessageRequest> requests, const CallOptions& options) {
   std::vector<std::shared_ptr<MessageOperation>> operations;
   operations.reserve(requests.size());
   for (const auto& request : requests) {
+    CCOLL_TRY(check_rows_on_host(communicator, call, request));
     auto operation = operation_of(request, communicator.size(), options.label);
     if (!operation) return tl::unexpected(operation.error());
     operations.push_back(std::move(*operation));
@@ -233,14 +245,6 @@ std::optional<Pattern> short_way(const Implementation& communicator, const Messa
 Result<Work> Communicator::Implementation::begin_in_stream(std::string_view call,
                                                            std::span<const MessageRequest> requests,
                                                            const CallOptions& options) {
-  for (const auto& [what, block, peer, tag] : requests) {
-    if (is_contiguous(block)) continue;
-    if (const auto gpu = device::device_of(block.data))
-      return fail(ErrorKind::unsupported,
-                  "{}: a buffer is memory of GPU {} and has gaps between its rows: copy the rows "
-                  "together first",
-                  call, *gpu);
-  }
   return operations_of(*this, call, requests, options).and_then([&](auto operations) {
     return begin_in_stream(std::move(operations), options.timeout, options.stream);
   });

@@ -152,11 +152,12 @@ Status Messages::cleared_to_send(Channel& channel, const Frame& clear_to_send) {
 }
 
 CopierChoice::Transfer Messages::begin_transfer(Channel& channel, const MessageOperation& send) {
-  if (send.direct || send.to_host || send.row_bytes > 0 || !channel.out_bulk->copies_once())
-    return {};
+  if (send.direct || send.to_host || !channel.out_bulk->copies_once()) return {};
   auto transfer = channel.copier_choice(send.bytes).begin();
-  // The time of a transfer beside others tells nothing.
-  if (channel.sending.size() > 1 || !channel.flushing_bulk.empty()) transfer.is_timed = false;
+  // The time of a transfer beside others tells nothing, nor does that of rows on either side.
+  const bool has_rows = send.row_bytes > 0 || send.most_slice_bytes != SIZE_MAX;
+  if (has_rows || channel.sending.size() > 1 || !channel.flushing_bulk.empty())
+    transfer.is_timed = false;
   return transfer;
 }
 

@@ -60,9 +60,19 @@ Status check_buffers(const Call& call, Rank rank, Rank size, int device) {
   return {};
 }
 
+bool has_device_memory(const Call& call, Rank rank, Rank size) {
+  const auto is_on_device = [&](const BufferView& view, Buffer which) {
+    if (elems_of(call, which, rank, size) == 0) return false;
+    if (view.segments.empty()) return device::device_of(view.data).has_value();
+    return std::ranges::any_of(view.segments, [](const auto& segment) {
+      return device::device_of(segment.data).has_value();
+    });
+  };
+  return is_on_device(call.input, Buffer::input) || is_on_device(call.output, Buffer::output);
+}
+
 /// Kernels and copies take contiguous memory, and all ranks choose them alike.
-Status check_rows_on_host(const Call& call) {
-  if (!has_rows(call.input) && !has_rows(call.output)) return {};
+tl::unexpected<Failure> rows_on_gpu(const Call& call) {
   return fail(
       ErrorKind::unsupported,
       "{}: a block has gaps between its rows, and the communicator or a buffer is on a GPU: "
@@ -92,7 +102,7 @@ bool Communicator::Implementation::is_for_streams(const Call& call) const {
   if (!knows_devices_ || is_forked()) return false;
   if (has_device_way() && suits_devices(call)) return true;
   if (call.op.factor_place() && device::device_of(call.op.factor_place())) return true;
-  return DividedCall(call, rank(), size()).has_device_memory();
+  return has_device_memory(call, rank(), size());
 }
 
 bool Communicator::Implementation::come_by_streams(std::span<const MessageRequest> requests) const {
@@ -219,7 +229,8 @@ Result<Work> Communicator::Implementation::put(const Submitted& submitted,
 Result<Work> Communicator::Implementation::begin_in_stream(Call call,
                                                            std::optional<cudaStream_t> stream) {
   if (is_forked()) return tl::unexpected(news().value());
-  if (is_for_streams(call)) CCOLL_TRY(check_rows_on_host(call));
+  if ((has_rows(call.input) || has_rows(call.output)) && is_for_streams(call))
+    return rows_on_gpu(call);
   if (!has_device_way() || !suits_devices(call)) return begin_by_host(std::move(call), stream);
   CCOLL_TRY(check_buffers(call, rank(), size(), options_.device.ordinal));
   // A call that is put off locks when its turn comes: this thread may hold the lock for an earlier

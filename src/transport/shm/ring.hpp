@@ -26,11 +26,11 @@
 ///   revoked ← 1                              reading ← 1; revoked == 0: reads the loan
 ///   reading == 0, or time is up          ◄── reading ← 0; revoked == 0: the read was good
 ///
-/// All but one are seq_cst: stamp, popped and refused because they are also the news, and the looks
+/// All but two are seq_cst: stamp, popped and refused because they are also the news, and the looks
 /// for news, of the sleeping protocol (transport/sleep_word.hpp); release and acquire would do
 /// otherwise. revoked and reading because each end stores one and then looks at the other. fetches
-/// and prefers_loans are relaxed: they publish nothing, and a writer that sees them late makes a
-/// copy more. There are no fences.
+/// and prefers_loans are relaxed: they publish nothing, and a writer that sees them late only goes
+/// the slower way once more. There are no fences.
 ///
 /// The atomic type is a template parameter, so that tests/transport/shm/ring_explorer_test.cpp can
 /// explore all that a C++ machine may do, beyond what this one shows.
@@ -358,9 +358,10 @@ class BasicRingReader {
   void fetch() { ring_->fetches.store(1, std::memory_order_relaxed); }
   void prefer_loans(LoanClass loans, bool prefers) {
     const std::uint32_t bit = 1U << loans % kLoanClasses;
-    auto all = ring_->prefers_loans.load(std::memory_order_relaxed);
-    all = prefers ? all | bit : all & ~bit;
-    ring_->prefers_loans.store(all, std::memory_order_relaxed);
+    const auto all = ring_->prefers_loans.load(std::memory_order_relaxed);
+    const auto wanted = prefers ? all | bit : all & ~bit;
+    // A store takes the line from the writer.
+    if (wanted != all) ring_->prefers_loans.store(wanted, std::memory_order_relaxed);
   }
   /// The front slice lies where it cannot be read, and nothing more is to be lent from such places.
   /// Its line is not to be looked at until it is_remade().

@@ -160,6 +160,67 @@ TEST_CASE("rows: so do messages", "[comm][property]") {
   });
 }
 
+TEST_CASE("rows: every type and reduction, in place and asynchronous", "[comm]") {
+  testing::on_all_transports(3, [](Communicator& world) {
+    const int me = world.rank(), size = world.size();
+    const auto sums = [&]<typename T>(T, std::size_t rows) {
+      std::vector<T> matrix(rows * 3, T(me + 1));
+      const auto column = columns(matrix, rows, {1, 2});
+      auto begun = world.all_reduce_async(column[0]);
+      begun.wait();
+      world.all_reduce(column[1], ReduceOp::max);
+      for (std::size_t at = 0; at < matrix.size(); at++)
+        expect(matrix[at] == T(at % 3 == 0 ? 6 : 3), "a sum and a maximum in place");
+    };
+    for (const std::size_t rows : {5UL, 20'000UL}) {
+      sums(std::int8_t{}, rows);
+      sums(std::uint16_t{}, rows);
+      sums(float{}, rows);
+      sums(double{}, rows);
+    }
+    // 0.5, 1 and 1.5 as float16.
+    std::vector<std::uint16_t> halves(3 * 7'000, me == 0 ? 0x3800 : me == 1 ? 0x3c00 : 0x3e00);
+    world.all_reduce(Block(halves.data(), 2 * 7'000, DataType::float16, 2, 3), ReduceOp::avg);
+    for (std::size_t at = 0; at < halves.size(); at++)
+      expect(at % 3 == 2 || halves[at] == 0x3c00, "an average of float16");
+    std::vector<float> factors(4 * 5'000, 1);
+    const Block middle(&factors[1], 2 * 5'000, DataType::float32, 2, 4);
+    world.all_reduce(middle, Reduction::premultiplied_sum(2.0));
+    const auto add = [](const void* in, void* inout, std::size_t count, DataType) {
+      const auto* const from = static_cast<const float*>(in);
+      auto* const to = static_cast<float*>(inout);
+      for (std::size_t i = 0; i < count; i++) to[i] += from[i];
+    };
+    world.all_reduce(middle, Reduction::custom(add, {.name = "add"}));
+    for (std::size_t at = 0; at < factors.size(); at++)
+      expect(factors[at] == (at % 4 == 1 || at % 4 == 2 ? 18.0F : 1.0F), "other reductions");
+
+    // A rank's own rows are where they belong in the whole.
+    const auto n = static_cast<std::size_t>(size);
+    std::vector<Value> whole(2 * 30 * n, kGap);
+    const auto part = [&](int rank, std::vector<Value>& of) {
+      return Block(&of[60 * static_cast<std::size_t>(rank)], 30, DataType::int32, 1, 2);
+    };
+    const Block all(whole.data(), 30 * n, DataType::int32, 1, 2);
+    for (std::size_t i = 0; i < 30; i++)
+      whole[60 * static_cast<std::size_t>(me) + 2 * i] = 100 * me;
+    world.all_gather(part(me, whole), all);
+    for (std::size_t at = 0; at < whole.size(); at++)
+      expect(whole[at] == (at % 2 == 1 ? kGap : 100 * static_cast<Value>(at / 60)), "all_gather");
+    world.reduce_scatter(all, part(me, whole));
+    for (std::size_t i = 0; i < 30; i++)
+      expect(whole[60 * static_cast<std::size_t>(me) + 2 * i] == 100 * me * size, "reduce_scatter");
+    // With rows and without by turns: what is kept of one call serves no other.
+    for (int call = 0; call < 80; call++) {
+      std::vector<Value> plain(30, me), gaps(60, me);
+      world.broadcast(plain, 1);
+      world.broadcast(Block(gaps.data(), 30, DataType::int32, 1, 2), 1);
+      expect(std::ranges::count(plain, 1) == 30, "without rows");
+      expect(std::ranges::count(gaps, 1) == (me == 1 ? 60 : 30), "with rows");
+    }
+  });
+}
+
 TEST_CASE("rows: columns of a matrix are gathered, reduced and exchanged where they lie",
           "[comm]") {
   testing::on_all_transports(4, [](Communicator& world) {
@@ -225,8 +286,24 @@ TEST_CASE("rows: what cannot be right is refused by its numbers", "[comm]") {
         "parts of the output overlap each other");
     told([&] { world.send_recv(rows(0, 2, 8), 0, rows(1, 2, 8), 0); }, "overlaps what is sent");
     told([&] { columns(matrix, 7, {1, 1}); }, "40 elements are not 7 rows of one length");
-    told([&] { columns(matrix, 5, {2, 2}); }, "8 elements, the counts are 4");
+    told(
+        [&] {
+          columns(matrix, 5, {2, 2});
+        },
+        "columns: the matrix has 8 columns, the counts are 4 together");
+    told([&] { columns(matrix, 5, std::vector{9, -1}); }, "the count of rank 1 is -1");
+    for (const std::size_t stride : {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX - 3, std::size_t{1} << 61}) {
+      told([&] { world.all_reduce(rows(0, 2, stride)); }, "more than memory can hold");
+      told([&] { world.send(rows(0, 2, stride), 1); }, "more than memory can hold");
+      told(
+          [&] {
+            world.all_gather_v(matrix, std::vector{rows(0, 2, stride), rows(2, 2, 8)});
+          },
+          "more than memory can hold");
+    }
     world.all_reduce(rows(0, 2, 8), rows(2, 2, 8));
-    expect(columns(std::span<Value>(), 0, {0, 0}).size() == 2, "no rows");
+    const auto empty = columns(std::span<Value>(), 0, {2, 3});
+    expect(empty.size() == 2 && empty[1].count == 0, "no rows");
+    world.all_reduce(columns(matrix, 1, {20, 20})[1]);
   });
 }

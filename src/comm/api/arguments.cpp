@@ -25,14 +25,14 @@ class Stretches {
  public:
   Stretches(const BufferView& view, std::uint64_t elems, std::size_t width) {
     if (view.segments.empty() && elems == 0) return;
-    for_each_stretch(
-        view, elems, width, [&](const std::byte* data, std::uint64_t first, std::uint64_t count) {
-          const Stretch stretch{data, data + count * width, static_cast<std::int64_t>(first)};
-          if (view.segments.empty())
-            only_ = stretch;
-          else
-            several_.push_back(stretch);
-        });
+    const auto add = [&](const std::byte* data, std::uint64_t first, std::uint64_t count) {
+      const Stretch stretch{data, data + count * width, static_cast<std::int64_t>(first)};
+      if (view.segments.empty())
+        only_ = stretch;
+      else
+        several_.push_back(stretch);
+    };
+    for_each_stretch(view, elems, width, add);
     if (!std::ranges::is_sorted(several_, {}, &Stretch::begin))
       std::ranges::sort(several_, {}, &Stretch::begin);
   }

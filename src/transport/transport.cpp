@@ -22,11 +22,10 @@ std::uint32_t bit_of(const TransportKind& kind) {
 
 std::span<const TransportKind> transports() {
   static const std::array kTable = {
-      TransportKind{"inproc", inproc::reaches, inproc::make,
-                    "ranks that are threads of one process"},
-      TransportKind{"shm", shm::reaches, shm::make, "processes of one host: memory that both map"},
-      TransportKind{"verbs", verbs::reaches, verbs::make, "RDMA devices: InfiniBand or RoCE v2"},
-      TransportKind{"tcp", tcp::reaches, tcp::make, "sockets, any two ranks"},
+      TransportKind{"inproc", inproc::reaches, inproc::make},
+      TransportKind{"shm", shm::reaches, shm::make},
+      TransportKind{"verbs", verbs::reaches, verbs::make},
+      TransportKind{"tcp", tcp::reaches, tcp::make},
   };
   return kTable;
 }

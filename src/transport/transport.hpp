@@ -72,7 +72,6 @@ struct TransportKind {
   /// if no other may be used. Returns null if this build lacks the transport.
   std::shared_ptr<Transport> (*make)(const TransportContext& context,
                                      std::shared_ptr<Transport> next);
-  std::string_view what;  ///< one line for `cc-bench info`
 };
 
 std::span<const TransportKind> transports();

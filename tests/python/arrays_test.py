@@ -111,7 +111,7 @@ def test_torch(alone):
 
 def views(matrix):
     """Views of a matrix of 6 rows and 8 columns with gaps between their elements, and of nothing."""
-    return [matrix[:, 2:5], matrix[:, 7], matrix[::2], matrix[1::3, ::2], matrix[:, 3:4], matrix[:0, 1:3]]
+    return [matrix[:, 2:5], matrix[:, 7], matrix[::2], matrix[1::3], matrix[:, 3:4], matrix[:0, 1:3]]
 
 
 def test_numpy_arrays_with_gaps(alone):

@@ -179,3 +179,17 @@ def profiled(rank, size):
 @in_cpp
 def test_the_profiler_shows_calls_by_their_names():
     ranks(2, profiled)
+
+
+def both_devices(rank, size):
+    tensor = torch.ones(2)
+    dist.all_reduce(tensor)
+    group = dist.group.WORLD
+    names = [group._get_backend(torch.device(device)).name() for device in ("cpu", "cuda")]
+    return tensor.tolist(), names
+
+
+@in_cpp
+def test_another_backend_serves_the_other_device():
+    # gloo stands for nccl, which makes nothing without a GPU.
+    assert ranks(2, both_devices, backend="cpu:ccoll,cuda:gloo") == [([2.0, 2.0], ["ccoll", "gloo"])] * 2

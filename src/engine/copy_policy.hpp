@@ -34,8 +34,8 @@ struct CopySituation {
 };
 
 struct CopyRules {
-  /// Whose trials find the better of two ways. A rank that only sends may be done before its data
-  /// are read, so it cannot tell how long a way takes. Its only receiver times both, and tells.
+  /// The rank that finds the better of two ways by trials. A rank that only sends may be done
+  /// before its data are read, so it cannot time a way. Its only receiver times both, and tells it.
   enum class Trial : std::uint8_t { none, own, of_the_receiver, for_the_sender };
 
   Copier usual = Copier::receiver;

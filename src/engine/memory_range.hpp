@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <type_traits>
 
 namespace ccoll {
 
@@ -23,55 +24,36 @@ struct MemoryRange {
 
 namespace detail {
 
-template <std::size_t kBytes>
-void gather_rows(std::byte* to, const std::byte* row, std::size_t rows, std::size_t stride) {
-  for (std::size_t i = 0; i < rows; i++) std::memcpy(to + i * kBytes, row + i * stride, kBytes);
-}
-template <std::size_t kBytes>
-void scatter_rows(std::byte* row, const std::byte* from, std::size_t rows, std::size_t stride) {
-  for (std::size_t i = 0; i < rows; i++) std::memcpy(row + i * stride, from + i * kBytes, kBytes);
+/// `length`: bytes of a row, a constant where they are few: then a row is one load and one store.
+template <typename Length>
+void copy_rows(std::byte* to, std::size_t to_stride, const std::byte* from, std::size_t from_stride,
+               std::size_t rows, Length length) {
+  for (std::size_t i = 0; i < rows; i++)
+    std::memcpy(to + i * to_stride, from + i * from_stride, length);
 }
 
-inline void gather_rows(std::byte* to, const std::byte* row, std::size_t rows, std::size_t bytes,
-                        std::size_t stride) {
+inline void copy_rows(std::byte* to, std::size_t to_stride, const std::byte* from,
+                      std::size_t from_stride, std::size_t rows, std::size_t bytes) {
+  const auto copy = [=](auto length) {
+    copy_rows<decltype(length)>(to, to_stride, from, from_stride, rows, length);
+  };
   switch (bytes) {
     case 1:
-      return gather_rows<1>(to, row, rows, stride);
+      return copy(std::integral_constant<std::size_t, 1>());
     case 2:
-      return gather_rows<2>(to, row, rows, stride);
+      return copy(std::integral_constant<std::size_t, 2>());
     case 4:
-      return gather_rows<4>(to, row, rows, stride);
+      return copy(std::integral_constant<std::size_t, 4>());
     case 8:
-      return gather_rows<8>(to, row, rows, stride);
+      return copy(std::integral_constant<std::size_t, 8>());
     case 16:
-      return gather_rows<16>(to, row, rows, stride);
+      return copy(std::integral_constant<std::size_t, 16>());
     case 32:
-      return gather_rows<32>(to, row, rows, stride);
+      return copy(std::integral_constant<std::size_t, 32>());
     case 64:
-      return gather_rows<64>(to, row, rows, stride);
+      return copy(std::integral_constant<std::size_t, 64>());
     default:
-      for (std::size_t i = 0; i < rows; i++) std::memcpy(to + i * bytes, row + i * stride, bytes);
-  }
-}
-inline void scatter_rows(std::byte* row, const std::byte* from, std::size_t rows, std::size_t bytes,
-                         std::size_t stride) {
-  switch (bytes) {
-    case 1:
-      return scatter_rows<1>(row, from, rows, stride);
-    case 2:
-      return scatter_rows<2>(row, from, rows, stride);
-    case 4:
-      return scatter_rows<4>(row, from, rows, stride);
-    case 8:
-      return scatter_rows<8>(row, from, rows, stride);
-    case 16:
-      return scatter_rows<16>(row, from, rows, stride);
-    case 32:
-      return scatter_rows<32>(row, from, rows, stride);
-    case 64:
-      return scatter_rows<64>(row, from, rows, stride);
-    default:
-      for (std::size_t i = 0; i < rows; i++) std::memcpy(row + i * stride, from + i * bytes, bytes);
+      return copy(bytes);
   }
 }
 
@@ -102,7 +84,7 @@ inline void gather(const MemoryRange& range, std::size_t at, std::size_t bytes, 
   detail::for_each_part(
       range, at, bytes,
       [&](const std::byte* row, std::size_t before, std::size_t rows, std::size_t each) {
-        detail::gather_rows(to + before, row, rows, each, range.stride_bytes);
+        detail::copy_rows(to + before, each, row, range.stride_bytes, rows, each);
       });
 }
 
@@ -113,7 +95,7 @@ inline void scatter(const std::byte* from, std::size_t bytes, const MemoryRange&
   detail::for_each_part(
       range, at, bytes,
       [&](std::byte* row, std::size_t before, std::size_t rows, std::size_t each) {
-        detail::scatter_rows(row, from + before, rows, each, range.stride_bytes);
+        detail::copy_rows(row, range.stride_bytes, from + before, each, rows, each);
       });
 }
 

@@ -121,9 +121,9 @@ template <typename AnyBlock>
 BufferView view_of(const AnyBlock& block, const Call& call, Buffer which, Rank rank, Rank size) {
   auto* const data =
       static_cast<std::byte*>(const_cast<void*>(static_cast<const void*>(block.data)));
+  if (is_contiguous(block)) return {data, {}};
   const auto elems = elems_of(call, which, rank, size);
-  if (is_contiguous(block) || data == nullptr || elems == 0 || size_of(call.type) == 0)
-    return {data, {}};
+  if (data == nullptr || elems == 0 || size_of(call.type) == 0) return {data, {}};
   ViewBuilder view(call.type);
   view.append(block, 0, elems);
   return std::move(view).done();

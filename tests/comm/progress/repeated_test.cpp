@@ -45,6 +45,18 @@ bool holds(std::span<const std::uint32_t> data, std::uint32_t value) {
   return std::ranges::all_of(data, [&](auto found) { return found == value; });
 }
 
+/// The last rank's mark to all, and the sum of what all then have back to it.
+void broadcast_and_reduce(Communicator& world, int call, std::span<std::uint32_t> data,
+                          std::span<std::uint32_t> sum) {
+  const int root = world.size() - 1;
+  if (world.rank() == root) std::ranges::fill(data, mark(call, root, 1));
+  world.broadcast(data, root);
+  expect(holds(data, mark(call, root, 1)), "broadcast");
+  world.reduce(data, sum, ReduceOp::sum, root);
+  if (world.rank() == root)
+    expect(holds(sum, static_cast<std::uint32_t>(world.size()) * mark(call, root, 1)), "reduce");
+}
+
 }  // namespace
 
 TEST_CASE("repeated: every call brings what was there when it was made", "[comm]") {
@@ -71,13 +83,7 @@ TEST_CASE("repeated: every call brings what was there when it was made", "[comm]
       expect(holds(got, mark(call, last, me)), "send_recv");
 
       // Ordinary memory, of a rank that may be ahead of those that read it.
-      const int root = size - 1;
-      if (me == root) std::ranges::fill(sent, mark(call, root, 1));
-      world.broadcast(sent, root);
-      expect(holds(sent, mark(call, root, 1)), "broadcast");
-      world.reduce(sent, got, ReduceOp::sum, root);
-      if (me == root)
-        expect(holds(got, static_cast<std::uint32_t>(size) * mark(call, root, 1)), "reduce");
+      broadcast_and_reduce(world, call, sent, got);
     }
   });
 }
@@ -97,13 +103,7 @@ TEST_CASE("repeated: so do reductions and broadcasts of registered memory", "[co
       std::ranges::fill(in, mark(call, me, 0));
       world.all_reduce(in);
       expect(holds(in, sum_of_marks(call, size)), "all_reduce in place");
-      const int root = size - 1;
-      if (me == root) std::ranges::fill(in, mark(call, root, 1));
-      world.broadcast(in, root);
-      expect(holds(in, mark(call, root, 1)), "broadcast");
-      world.reduce(in, out, ReduceOp::sum, root);
-      if (me == root)
-        expect(holds(out, static_cast<std::uint32_t>(size) * mark(call, root, 1)), "reduce");
+      broadcast_and_reduce(world, call, in, out);
       // Peers map the memory meanwhile.
       if (call == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }

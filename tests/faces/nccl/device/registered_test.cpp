@@ -40,6 +40,7 @@ struct Shared {
   ncclUniqueId id;
   std::atomic<bool> has_id{false};
   std::atomic<int> opened{0};  ///< how many of rank 0's memories rank 1 has open
+  std::atomic<int> sums{0};    ///< how many calls rank 1 has made, of which `opened` is the outcome
 };
 
 /// One rank of two, both on GPU 0.
@@ -77,12 +78,19 @@ class Member {
   void* handle = nullptr;
 };
 
+/// Calls that are made at most, until memory is lent. A call does not wait long for a rank that has
+/// not opened it yet.
+constexpr int kMostSums = 500;
+
 /// Rank 1, which stops once it has opened rank 0's registered memory.
 void be_the_other(Shared& shared) {
   while (!shared.has_id) std::this_thread::yield();
   Member member(shared, 1);
-  for (int i = 0; i < 3; i++) member.sum();
-  shared.opened = cuda_on_host_opened();
+  while (shared.opened == 0 && shared.sums < kMostSums) {
+    member.sum();
+    shared.opened = cuda_on_host_opened();
+    shared.sums++;
+  }
   raise(SIGSTOP);
   ok(ncclCommDeregister(member.comm, member.handle));
 }
@@ -129,7 +137,11 @@ TEST_CASE("nccl devices: memory that another process has open is deregistered wi
   ok(ncclGetUniqueId(&shared.id));
   shared.has_id = true;
   Member member(shared, 0);
-  for (int i = 0; i < 3; i++) member.sum();
+  for (int made = 0; shared.opened == 0 && made < kMostSums;) {
+    member.sum();
+    made++;
+    while (shared.sums < made) std::this_thread::yield();
+  }
   const auto said = logged([&] {
     const Stopped stopped(other);
     REQUIRE(stopped.is());

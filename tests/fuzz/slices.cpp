@@ -79,7 +79,7 @@ void check_message(const SliceHeader& header) {
   fuzz::require(again && again->kind == frame->kind && again->id == frame->id &&
                     again->bytes == frame->bytes && again->tag == frame->tag &&
                     again->requests_to_send == frame->requests_to_send &&
-                    again->charged == frame->charged,
+                    again->charged == frame->charged && again->in_slots == frame->in_slots,
                 "a message's slice is read as it was written");
   const bool is_whole =
       frame->kind != Frame::Kind::eager || frame->requests_to_send || header.bytes == frame->bytes;

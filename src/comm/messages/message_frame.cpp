@@ -11,7 +11,9 @@ Result<Frame> decode(const SliceHeader& header, std::uint32_t from) {
   const bool is_cut = kind == Frame::Kind::eager &&
                       (signature.algorithm & Frame::kRequestsToSend) == 0 &&
                       header.bytes != signature.count;
+  const bool in_slots = (signature.algorithm & Frame::kInSlots) != 0;
   if (signature.kind != kSendRecv || kind > Frame::Kind::payload || is_cut ||
+      (in_slots && kind != Frame::Kind::clear_to_send) ||
       (carries ? header.bytes > signature.count : header.bytes > 0))
     return fail(ErrorKind::corrupt, "rank {} sent {} bytes that are no part of a message", from,
                 header.bytes);
@@ -22,7 +24,8 @@ Result<Frame> decode(const SliceHeader& header, std::uint32_t from) {
                .slice_bytes = kind == Frame::Kind::clear_to_send ? signature.root : 0,
                .type = signature.type,
                .requests_to_send = (signature.algorithm & Frame::kRequestsToSend) != 0,
-               .charged = (signature.algorithm & Frame::kCharged) != 0};
+               .charged = (signature.algorithm & Frame::kCharged) != 0,
+               .in_slots = in_slots};
 }
 
 }  // namespace ccoll

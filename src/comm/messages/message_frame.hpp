@@ -17,7 +17,7 @@ struct Frame {
   };
 
   /// Flags on the wire.
-  static constexpr std::uint8_t kRequestsToSend = 1, kCharged = 2;
+  static constexpr std::uint8_t kRequestsToSend = 1, kCharged = 2, kInSlots = 4;
 
   Kind kind = Kind::eager;
   /// A message's number among those from its sender to its receiver; 0: no message.
@@ -30,6 +30,7 @@ struct Frame {
   std::uint8_t type = 0;          ///< the sender's DataType; only told, never compared
   bool requests_to_send = false;  ///< the sender's call waits for clear to send
   bool charged = false;           ///< the eager slice used the sender's credit
+  bool in_slots = false;          ///< for clear to send: the sender copies the payload to the link
 };
 
 /// The header of a slice with `payload` bytes.
@@ -41,9 +42,9 @@ inline SliceHeader encode(const Frame& frame, std::size_t payload) {
   header.signature.kind = kSendRecv;
   header.signature.type = frame.type;
   header.signature.op = static_cast<std::uint8_t>(frame.kind);
-  header.signature.algorithm =
-      static_cast<std::uint8_t>((frame.requests_to_send ? Frame::kRequestsToSend : 0) |
-                                (frame.charged ? Frame::kCharged : 0));
+  header.signature.algorithm = static_cast<std::uint8_t>(
+      (frame.requests_to_send ? Frame::kRequestsToSend : 0) |
+      (frame.charged ? Frame::kCharged : 0) | (frame.in_slots ? Frame::kInSlots : 0));
   header.bytes = static_cast<std::uint32_t>(payload);
   return header;
 }

@@ -113,9 +113,9 @@ struct MessageOperation final : Operation {
   Stage stage = Stage::queued;
   std::uint64_t id = 0;
   std::uint64_t moved_bytes = 0;
-  std::size_t most_slice_bytes = SIZE_MAX;         ///< send: of its payload, as its receiver wants
-                                                   ///< it
-  std::optional<CopierChoice::Transfer> transfer;  ///< of the payload, once it goes out
+  std::size_t most_slice_bytes = SIZE_MAX;  ///< send: of its payload, as its receiver wants it
+  Copier copier = Copier::receiver;         ///< send: of its payload, as its receiver wants it
+  std::optional<CopierChoice::Transfer> transfer;  ///< recv: of the payload, once cleared to send
   std::vector<std::byte> head;                     ///< recv: eager data that is yet to land
   std::size_t landed_bytes = 0;                    ///< recv: of `head`, on its way
   std::size_t position = 0;                        ///< in Messages::pending_
@@ -222,6 +222,7 @@ class Messages {
     std::uint64_t id = 0;
     MessageOperation* completes = nullptr;
     std::uint32_t slice_bytes = 0;
+    bool in_slots = false;
   };
 
   /// The slice at the front of a link, of which at least the header has come, and the receive that
@@ -253,7 +254,8 @@ class Messages {
     std::size_t owed = 0;                   ///< what this rank's queue has free again
     std::size_t kept = 0;                   ///< what this rank's queue holds of the peer's
     Traffic traffic;
-    std::array<CopierChoice, 16> copier_choices;  ///< by powers of two of a message's bytes
+    /// One for each power of two of the bytes of a message to this rank.
+    std::array<CopierChoice, 16> copier_choices;
 
     CopierChoice& copier_choice(std::uint64_t bytes) {
       constexpr int kLeastBits = 14;
@@ -263,8 +265,6 @@ class Messages {
     /// Whether there is something to tell the peer.
     bool has_news() const { return !answers.empty() || owed >= kUnexpectedBytes / 2; }
   };
-
-  CopierChoice::Transfer begin_transfer(Channel& channel, const MessageOperation& send);
 
   /// Most slices of one link in one round: the owner has others to look after.
   static constexpr int kSlicesAtOnce = 16;
@@ -326,6 +326,8 @@ class Messages {
                            std::size_t head_bytes);
   /// Binds the receive to that message, whatever its pattern.
   void settle(MessageOperation& recv, const Envelope& envelope);
+  /// Chooses which side copies the message's payload.
+  static void begin_transfer(Channel& channel, MessageOperation& recv);
   Status read_payloads(Channel& channel);
   /// All data has arrived, or left: completes it as soon as the data is in place.
   void end_transfer(Channel& channel, MessageOperation& recv);

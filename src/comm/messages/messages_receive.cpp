@@ -245,10 +245,15 @@ Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& 
   recv.id = envelope.id;
   recv.moved_bytes = head_bytes;
   const bool whole = head_bytes == envelope.bytes;
-  if (whole) recv.stage = Stage::flushing;
-  channel.answers.push_back({.id = envelope.id,
-                             .completes = whole ? &recv : nullptr,
-                             .slice_bytes = most_slice_bytes(recv)});
+  if (whole)
+    recv.stage = Stage::flushing;
+  else if (!recv.direct && !recv.to_device && recv.row_bytes == 0)
+    begin_transfer(channel, recv);
+  channel.answers.push_back(
+      {.id = envelope.id,
+       .completes = whole ? &recv : nullptr,
+       .slice_bytes = most_slice_bytes(recv),
+       .in_slots = recv.transfer && recv.transfer->copier != Copier::receiver});
   if (!whole) {
     channel.arriving.push_back(&recv);
     if (channel.in_bulk == nullptr) {
@@ -264,6 +269,12 @@ Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& 
                                 envelope.bytes - head_bytes);
   }
   return push_control(channel);
+}
+
+void Messages::begin_transfer(Channel& channel, MessageOperation& recv) {
+  recv.transfer = channel.copier_choice(recv.received->bytes).begin();
+  // The time of a transfer beside others tells nothing.
+  if (!channel.arriving.empty()) recv.transfer->is_timed = false;
 }
 
 Status Messages::read_payloads(Channel& channel) {
@@ -297,9 +308,13 @@ Status Messages::read_payloads(Channel& channel) {
     if (lands && recv.direct) room = recv.to_device->room(place, bytes);
     if (room == nullptr) return {};
     if (!channel.in_bulk->begin_read()) return taken_back(channel.peer);
+    // Not every sender can do as it is told.
+    const bool is_in_slots = view->data != room;
+    if (recv.transfer && is_in_slots != (recv.transfer->copier != Copier::receiver))
+      recv.transfer->is_timed = false;
     if (recv.row_bytes > 0)
       scatter(view->data, bytes, recv, recv.moved_bytes);
-    else if (view->data != room)
+    else if (is_in_slots)
       std::memcpy(room, view->data, bytes);
     if (!channel.in_bulk->pop()) return taken_back(channel.peer);
     if (lands) CCOLL_TRY(recv.to_device->fill(bytes));
@@ -309,6 +324,7 @@ Status Messages::read_payloads(Channel& channel) {
     moved_ = true;
     if (recv.moved_bytes < recv.received->bytes) continue;
     channel.arriving.pop_front();
+    if (recv.transfer) channel.copier_choice(recv.received->bytes).end(*recv.transfer);
     end_transfer(channel, recv);
   }
   return {};

@@ -18,6 +18,7 @@ Status Messages::push_control(Channel& channel) {
       frame.kind = Frame::Kind::clear_to_send;
       frame.id = answer.id;
       frame.slice_bytes = answer.slice_bytes;
+      frame.in_slots = answer.in_slots;
       if (answer.completes != nullptr) channel.flushing.push_back(answer.completes);
     }
     channel.owed = 0;
@@ -139,6 +140,7 @@ Status Messages::cleared_to_send(Channel& channel, const Frame& clear_to_send) {
   } else {
     send.stage = Stage::sending;
     if (clear_to_send.slice_bytes > 0) send.most_slice_bytes = clear_to_send.slice_bytes;
+    if (clear_to_send.in_slots) send.copier = Copier::sender;
     const auto* const rest = send.input + send.moved_bytes;
     if (send.to_host)
       send.to_host->begin(channel.peer, rest, send.bytes);
@@ -149,16 +151,6 @@ Status Messages::cleared_to_send(Channel& channel, const Frame& clear_to_send) {
     channel.sending.push_back(&send);
   }
   return {};
-}
-
-CopierChoice::Transfer Messages::begin_transfer(Channel& channel, const MessageOperation& send) {
-  if (send.direct || send.to_host || !channel.out_bulk->copies_once()) return {};
-  auto transfer = channel.copier_choice(send.bytes).begin();
-  // The time of a transfer beside others tells nothing, nor does that of rows on either side.
-  const bool has_rows = send.row_bytes > 0 || send.most_slice_bytes != SIZE_MAX;
-  if (has_rows || channel.sending.size() > 1 || !channel.flushing_bulk.empty())
-    transfer.is_timed = false;
-  return transfer;
 }
 
 Status Messages::push_payloads(Channel& channel) {
@@ -173,10 +165,8 @@ Status Messages::push_payloads(Channel& channel) {
       if (!channel.out_bulk->has_room()) break;
     }
     if (next->empty()) break;
-    if (!send.transfer) send.transfer = begin_transfer(channel, send);
-    const auto copier = send.transfer->copier;
-    auto bytes = std::min(
-        {channel.out_bulk->good_bytes(send.bytes, copier), next->size(), send.most_slice_bytes});
+    auto bytes = std::min({channel.out_bulk->good_bytes(send.bytes, send.copier), next->size(),
+                           send.most_slice_bytes});
     if (send.row_bytes > 0) bytes = std::min(bytes, kSliceOfRowsBytes);
     const auto header =
         encode({.kind = Frame::Kind::payload, .id = send.id, .bytes = send.bytes}, bytes);
@@ -184,7 +174,7 @@ Status Messages::push_payloads(Channel& channel) {
       gather(send, send.moved_bytes, bytes, channel.out_bulk->room(bytes));
       channel.out_bulk->push(header);
     } else {
-      channel.out_bulk->lend(header, next->data(), copier);
+      channel.out_bulk->lend(header, next->data(), send.copier);
     }
     if (send.to_host) send.to_host->lend(bytes);
     send.moved_bytes += bytes;
@@ -215,7 +205,6 @@ Status Messages::flush(Channel& channel) {
     const Failure* const failure = link->failure();
     if (operations.empty() || !link->drained()) return failure;
     for (auto* operation : operations) {
-      if (operation->transfer) channel.copier_choice(operation->bytes).end(*operation->transfer);
       if (operation->to_host) operation->to_host->take_back();
       end_transfer(channel, *operation);
     }

@@ -28,7 +28,12 @@ TEST_CASE("message frames: what is written is read, and what no sender writes is
   auto clear_to_send = head;
   clear_to_send.kind = Frame::Kind::clear_to_send;
   CHECK_FALSE(refused(encode(clear_to_send, 0)));
+  clear_to_send.in_slots = true;
+  CHECK(decode(encode(clear_to_send, 0), 2)->in_slots);
   CHECK(refused(encode(clear_to_send, 1)));
+  auto in_slots = head;
+  in_slots.in_slots = true;
+  CHECK(refused(encode(in_slots, 100)));
   auto header = encode(head, 100);
   header.signature.op = 4;
   CHECK(refused(header));

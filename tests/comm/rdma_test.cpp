@@ -102,9 +102,8 @@ TEST_CASE("rdma: who only looks for messages is told of a corrupt link as the ot
     const auto first = testing::message_of(look);
     expect_in(first, {"corrupt: ", "RDMA from fake0 port 1 to rank "});
     const auto behind_kind = first.find(' ') + 1;
-    const auto broken =
-        first.substr(0, behind_kind) +
-        "the communicator is broken since an earlier failure: " + first.substr(behind_kind);
+    const auto broken = first.substr(0, behind_kind) +
+                        "an earlier failure broke the communicator: " + first.substr(behind_kind);
     expect_in(testing::message_of(look), {broken.c_str()});
   });
 }

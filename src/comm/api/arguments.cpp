@@ -101,18 +101,17 @@ std::int64_t place_in_output(const Call& call, Rank rank) {
 
 Status bad_overlap(const Call& call, const Stretch& in, const Stretch& out, std::int64_t place) {
   if (!call.input.segments.empty() || !call.output.segments.empty())
-    return fail(ErrorKind::invalid_argument,
-                "{}: input and output overlap, and not where this rank's own data is the same in "
-                "both",
-                name_of(call));
+    return fail(
+        ErrorKind::invalid_argument,
+        "{}: input and output overlap, but this rank's own data is not at the same address in both",
+        name_of(call));
   const auto width = static_cast<std::ptrdiff_t>(size_of(call.type)), bytes = in.begin - out.begin;
   const bool whole = bytes % width == 0;
-  return fail(
-      ErrorKind::invalid_argument,
-      "{}: input and output overlap, the input beginning {} {} from the output; in place it "
-      "begins at {}{}",
-      name_of(call), whole ? bytes / width : bytes, whole ? "elements" : "bytes", place,
-      whole ? "" : " elements");
+  return fail(ErrorKind::invalid_argument,
+              "{}: input and output overlap: the input begins {} {} from the output; in place it "
+              "must begin at {}{}",
+              name_of(call), whole ? bytes / width : bytes, whole ? "elements" : "bytes", place,
+              whole ? "" : " elements");
 }
 
 /// Whether input and output share memory; fails where they must not.
@@ -152,12 +151,12 @@ Status check_reduction(const Call& call) {
   const auto& op = call.op;
   if (op.form() == Reduction::Form::plain &&
       std::ranges::find(kReduceOps, op.op()) == kReduceOps.end())
-    return fail(ErrorKind::invalid_argument, "{}: {} is no ReduceOp", name_of(call),
+    return fail(ErrorKind::invalid_argument, "{}: {} is not a ReduceOp", name_of(call),
                 static_cast<int>(op.op()));
   if (op.form() == Reduction::Form::plain && !is_defined(op.op(), call.type))
     return fail(ErrorKind::invalid_argument,
-                "{}: {} is not defined on {}; operations on bits take integers and bool, averages "
-                "all but bool",
+                "{}: {} is not defined on {}; bitwise operations take integers and bool, averages "
+                "take all types but bool",
                 name_of(call), to_string(op.op()), to_string(call.type));
   if (op.form() != Reduction::Form::premultiplied_sum) return {};
   if (call.type == DataType::boolean)
@@ -178,7 +177,8 @@ Status check_reduction(const Call& call) {
 
 Status check_type(std::string_view call, DataType type) {
   if (size_of(type) > 0) return {};
-  return fail(ErrorKind::invalid_argument, "{}: {} is no DataType", call, static_cast<int>(type));
+  return fail(ErrorKind::invalid_argument, "{}: {} is not a DataType", call,
+              static_cast<int>(type));
 }
 
 Status check_root(std::string_view call, Rank root, Rank size) {
@@ -195,8 +195,8 @@ Status check_timeout(std::string_view call, std::chrono::milliseconds timeout) {
 
 Status refuse_in_stream(std::string_view call, const CallOptions& options) {
   if (!options.stream) return {};
-  return fail(ErrorKind::invalid_argument, "{}: a stream is given, and it cannot take place in one",
-              call);
+  return fail(ErrorKind::invalid_argument,
+              "{}: a stream is given, but this call cannot run in a stream", call);
 }
 
 Status check_values(const Call& call, Rank size) {

@@ -190,7 +190,7 @@ std::vector<std::size_t> checked_columns(std::size_t elems, std::size_t rows,
     raise({ErrorKind::invalid_argument, "columns: " + std::move(why), std::nullopt});
   };
   if (rows == 0 ? elems > 0 : elems % rows != 0)
-    refuse(fmt::format("{} elements are not {} rows of one length", elems, rows));
+    refuse(fmt::format("{} elements do not divide into {} rows of equal length", elems, rows));
   const auto together = sum_of(counts, refuse);
   if (rows > 0 && together != elems / rows)
     refuse(fmt::format("the matrix has {} columns, the counts are {} together", elems / rows,

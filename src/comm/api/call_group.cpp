@@ -220,7 +220,7 @@ bool go_round(std::list<PutOff>& calls, Clock::time_point until) {
 /// Ends a group. The outermost one waits for all its calls and returns the first failure.
 std::optional<Failure> finish() {
   if (open_group.depth == 0)
-    raise({ErrorKind::invalid_argument, "group_end: no group was begun", std::nullopt});
+    raise({ErrorKind::invalid_argument, "group_end: no group is open", std::nullopt});
   if (--open_group.depth > 0) return std::nullopt;
   call_group::go_on(nullptr, Clock::time_point::max());
   auto first = std::exchange(open_group.failure, {});
@@ -239,8 +239,8 @@ bool call_group::is_open() { return open_group.depth > 0; }
 Status call_group::refuse_in_one(std::string_view call) {
   if (!is_open()) return {};
   return fail(ErrorKind::invalid_argument,
-              "{}: it cannot wait for group_end; call it before group_begin, or in a thread for "
-              "each of several ranks",
+              "{}: this call cannot be part of a group; call it before group_begin, or let each "
+              "rank have a thread of its own",
               call);
 }
 
@@ -304,8 +304,7 @@ void CallGroup::end() {
 CallGroup::~CallGroup() {
   if (ended_) return;
   if (const auto failure = finish())
-    log().error("a group of calls ended without end(), and not all went well: {}",
-                failure->message);
+    log().error("a group of calls ended without end(), and a call failed: {}", failure->message);
 }
 
 }  // namespace ccoll

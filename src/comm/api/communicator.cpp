@@ -210,12 +210,11 @@ Result<Question> question(const Implementation& communicator, std::string_view o
   }
   const auto& pick = communicator.device_way();
   const auto limits = device_limits(pick.way).front();
-  return Question{
-      std::move(problem), asked->type, limited(forced, limits),
-      device_costs(pick.way, communicator.size(), pick.gpus, limits),
-      fmt::format("made by GPUs, by {} ({}); what they cost is estimated, and nobody has "
-                  "measured it; slices are smaller where memory does not suffice\n",
-                  to_string(pick.way), pick.why)};
+  return Question{std::move(problem), asked->type, limited(forced, limits),
+                  device_costs(pick.way, communicator.size(), pick.gpus, limits),
+                  fmt::format("made by GPUs, by {} ({}); costs are estimates, not measurements; "
+                              "slices are smaller where memory is short\n",
+                              to_string(pick.way), pick.why)};
 }
 
 }  // namespace

@@ -46,8 +46,9 @@ Result<Extent> extent_of(std::string_view call, Kind kind, const ConstBlock& inp
                 "{}: the input has {} elements, the output {}; they must be equal", call,
                 input.count, output.count);
   if (!gathers && !scatters)
-    return fail(ErrorKind::invalid_argument, "{}: {} elements do not divide by {} ranks; use {}_v",
-                call, input.count, place.size, to_string(kind));
+    return fail(ErrorKind::invalid_argument,
+                "{}: {} elements do not divide evenly among {} ranks; use {}_v", call, input.count,
+                place.size, to_string(kind));
   return fail(ErrorKind::invalid_argument, "{}: {} elements are not {} ranks times {}; use {}_v",
               call, gathers ? output.count : input.count, place.size,
               gathers ? input.count : output.count, to_string(kind));

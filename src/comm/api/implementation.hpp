@@ -615,7 +615,7 @@ class Communicator::Implementation final
   /// " 20 ms before"; empty if that is not known any more.
   std::string began_before(std::uint64_t call) const;
   void take_answer(Rank from, const Waiting& answer);
-  /// "; asked 499 ms before: rank 1 had not come to this call …"; empty if no rank was asked.
+  /// "; asked 499 ms before: rank 1 had not reached this call …"; empty if no rank was asked.
   std::string answers_about(std::uint64_t sequence, Clock::time_point now) const;
 
   const std::shared_ptr<Member> member_;

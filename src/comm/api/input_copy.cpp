@@ -18,7 +18,7 @@ Result<InputCopy> InputCopy::make(const Call& call, std::uint32_t rank, std::uin
   made.memory_.reset(new (std::nothrow) std::byte[bytes]);
   if (!made.memory_)
     return fail(ErrorKind::exhausted,
-                "{}: input and output share memory, and there is none for a copy of {} bytes",
+                "{}: input and output overlap, and there is no memory to copy the input ({} bytes)",
                 name_of(call), bytes);
   made.input_ = std::exchange(run.input, {made.memory_.get(), {}});
   run.in_place = false;

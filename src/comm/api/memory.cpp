@@ -72,10 +72,10 @@ Memory allocate(std::size_t bytes, Where where, std::optional<int> device) {
   if (where != Where::host)
     throw Error(
         ErrorKind::invalid_argument,
-        fmt::format("allocate: Where {} given, host or device expected", static_cast<int>(where)));
+        fmt::format("allocate: Where is {}: expected host or device", static_cast<int>(where)));
   if (device)
     throw Error(ErrorKind::invalid_argument,
-                fmt::format("allocate: GPU {} given for memory of the host", *device));
+                fmt::format("allocate: GPU {} was given, but host memory was requested", *device));
   auto segment = value_of("allocate", bytes, Segment::make_lendable("ccoll-memory", bytes));
   auto* const data = segment->data();
   const auto number =

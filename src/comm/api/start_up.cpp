@@ -86,7 +86,7 @@ void run_threads(std::size_t count, const std::function<void(std::size_t)>& body
   } catch (...) {
     decide(Start::never);
     raise({ErrorKind::exhausted,
-           fmt::format("create_all: a thread for each of {} ranks: there was no more after {}",
+           fmt::format("create_all: each of {} ranks needs a thread, and the system gave only {}",
                        count, threads.size()),
            std::nullopt});
   }
@@ -113,8 +113,8 @@ Communicator made_or_raised(const CommunicatorOptions& options, Make make) {
 void check_devices(std::size_t ranks, std::span<const int> devices) {
   if (!devices.empty() && devices.size() != ranks)
     raise({ErrorKind::invalid_argument,
-           fmt::format("create_all: ranks: {}, devices: {}; expected a device for each rank, or "
-                       "none, where all have that of the options",
+           fmt::format("create_all: {} ranks but {} devices: expected one device per rank, or none "
+                       "to use the one of the options",
                        ranks, devices.size()),
            std::nullopt});
 }
@@ -195,7 +195,7 @@ void end_and_log(std::shared_ptr<Communicator::Implementation>& implementation) 
   if (implementation) (void)new std::shared_ptr(std::move(implementation));
   // Ranks that end without leaving are no news once this one is done.
   if (!late && late.error().kind != ErrorKind::peer_lost)
-    log().error("found as the communicator ended: {}", late.error().message);
+    log().error("an error came up while the communicator ended: {}", late.error().message);
 }
 
 }  // namespace

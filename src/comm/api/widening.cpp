@@ -66,8 +66,8 @@ Result<Widening> Widening::make(const Call& call, Rank rank, Rank size, PlanRun&
   const auto elems = made.input_elems_ + (in_place ? 0 : made.output_elems_);
   made.memory_.reset(new (std::nothrow) float[elems]);
   if (!made.memory_)
-    return fail(ErrorKind::exhausted, "{}: no memory for {} elements as float32", name_of(call),
-                elems);
+    return fail(ErrorKind::exhausted, "{}: there is no memory to convert {} elements to float32",
+                name_of(call), elems);
   made.results_ = made.memory_.get() + (in_place ? 0 : made.input_elems_);
   made.input_ = std::exchange(run.input, view_of(made.memory_.get()));
   made.output_ = std::exchange(run.output, view_of(made.results_));

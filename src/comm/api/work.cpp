@@ -65,7 +65,7 @@ bool Work::test() {
 }
 
 void Work::on_done(std::function<void(const Error*)> tell) {
-  if (!tell) raise({ErrorKind::invalid_argument, "on_done: there is no function", std::nullopt});
+  if (!tell) raise({ErrorKind::invalid_argument, "on_done: no function is given", std::nullopt});
   if (auto started = caught([] { return CallbackThreads::start(), Status(); }); !started)
     raise(started.error());
   auto told = std::make_unique<Told>(state_, std::move(tell));

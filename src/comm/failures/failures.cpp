@@ -112,7 +112,7 @@ Status Communicator::Implementation::usable_as_owner() {
   take_news_as_owner();
   if (!broken_) return {};
   auto failure = *broken_;
-  failure.message = "the communicator is broken since an earlier failure: " + failure.message;
+  failure.message = "an earlier failure broke the communicator: " + failure.message;
   return tl::unexpected(std::move(failure));
 }
 
@@ -212,7 +212,7 @@ std::optional<Failure> Communicator::Implementation::news() const {
   if (forked_.load(std::memory_order_relaxed))
     return Failure{ErrorKind::aborted,
                    fmt::format("process {} is a forked child of the one that made this "
-                               "communicator, and has no part in it: make another here",
+                               "communicator, and cannot use it: make another one in this process",
                                ::getpid()),
                    std::nullopt};
   std::lock_guard lock(mutex_);
@@ -334,7 +334,7 @@ Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::t
 
 std::string_view Communicator::Implementation::not_begun(const CollectiveOperation& operation) {
   return operation.is_held_back()
-             ? "not begun: its stream has not come to it"
+             ? "not begun: its stream has not reached it"
              : "not begun: an earlier call is still under way, or waits for its stream";
 }
 
@@ -347,7 +347,7 @@ std::string Communicator::Implementation::whereabouts(const CollectiveOperation&
   return fmt::format("{}, for {:.0f} ms; it waits for {}{}{}{}", plan->standing(),
                      milliseconds(operation.stands.until(now)), ranks_text(plan->awaited()), cycle,
                      later.empty() ? ""
-                                   : fmt::format("; later steps need what has not come yet from {}",
+                                   : fmt::format("; later steps need data not yet received from {}",
                                                  ranks_text(later)),
                      answers_about(run.sequence, now));
 }

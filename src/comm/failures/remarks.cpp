@@ -81,7 +81,8 @@ void tell_choice(std::uint32_t rank, const Signature& signature, const Chosen& c
   auto level = LogLevel::debug;
   if (rank == 0 && log().tells(LogLevel::info) && told < kMostChoicesTold) {
     level = LogLevel::info;
-    if (++told == kMostChoicesTold) log().info("further choices are told by CCOLL_LOG=debug only");
+    if (++told == kMostChoicesTold)
+      log().info("further choices are logged by CCOLL_LOG=debug only");
   }
   if (log().tells(level)) log().at(level, "rank {}: {}", rank, choice_text(signature, chosen));
 }

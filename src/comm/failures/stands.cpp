@@ -15,7 +15,7 @@ constexpr std::size_t kMostAsked = 8;
 /// Longest answer that is shown: the other rank may run another version.
 constexpr std::size_t kMostSaid = 160;
 /// Beginning of an answer from a rank that has not begun the call.
-constexpr std::string_view kNotCome = "had not come to this call";
+constexpr std::string_view kNotReached = "had not reached this call";
 
 std::int64_t whole_milliseconds(Clock::duration duration) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
@@ -27,7 +27,7 @@ std::optional<Rank> AskedStands::absent(std::uint64_t call, const std::vector<Ra
   if (sequence != call) return std::nullopt;
   const auto is_needed = [&](Rank rank) { return std::ranges::count(needed, rank) > 0; };
   for (const auto& [rank, said] : answers)
-    if (said.starts_with(kNotCome) && is_needed(rank)) return rank;
+    if (said.starts_with(kNotReached) && is_needed(rank)) return rank;
   const auto mute = std::ranges::find_if(
       ranks, [&](Rank rank) { return !answers.contains(rank) && is_needed(rank); });
   return mute == ranks.end() ? std::nullopt : std::optional(*mute);
@@ -64,10 +64,10 @@ std::string Communicator::Implementation::stand() const {
   const auto calls = history_.calls();
   const std::lock_guard lock(mutex_);
   if (stand_)
-    return fmt::format("stood still in call {} for {} ms, {}", stand_->sequence,
+    return fmt::format("made no progress in call {} for {} ms, {}", stand_->sequence,
                        whole_milliseconds(Clock::now() - stand_->since), stand_->words);
-  if (calls == 0) return "had made no collective call, and was in none";
-  return fmt::format("was in no collective call that stood still (it began its last, call {},{})",
+  if (calls == 0) return "had made no collective call";
+  return fmt::format("was not stuck in a collective call (it began its last, call {},{})",
                      calls - 1, began_before(calls - 1));
 }
 
@@ -84,14 +84,14 @@ std::string Communicator::Implementation::stand_in(std::uint64_t sequence) const
   {
     const std::lock_guard lock(mutex_);
     if (stand_ && stand_->sequence == sequence)
-      return fmt::format("stood still for {} ms, {}",
+      return fmt::format("made no progress for {} ms, {}",
                          whole_milliseconds(Clock::now() - stand_->since), stand_->words);
   }
   const auto calls = history_.calls();
-  if (calls == 0) return fmt::format("{}, nor to any before", kNotCome);
+  if (calls == 0) return fmt::format("{}, nor any before", kNotReached);
   const auto last = calls - 1;
   if (sequence > last)
-    return fmt::format("{} (it began its last, call {},{})", kNotCome, last, began_before(last));
+    return fmt::format("{} (it began its last, call {},{})", kNotReached, last, began_before(last));
   auto said = fmt::format("had begun this call{}", began_before(sequence));
   if (last > sequence) said += fmt::format(", and call {} since", last);
   return said;

@@ -39,8 +39,8 @@ Result<std::uint32_t> agreement_of(const CommunicatorOptions& options) {
   }
   if (options.max_lanes < 0 || options.max_lanes > kMaxLanes)
     return fail(ErrorKind::invalid_argument,
-                "{} lanes (CCOLL_LANES): from 1 to {}, or 0 for by cost", options.max_lanes,
-                kMaxLanes);
+                "max_lanes is {} (CCOLL_LANES): expected 1 to {}, or 0 (chosen by cost)",
+                options.max_lanes, kMaxLanes);
   if (options.deterministic) agreement |= kDeterministic;
   if (options.checksum) agreement |= kChecksum;
   if (options.device.direct_messages) agreement |= kGpuDirect;

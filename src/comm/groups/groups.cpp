@@ -83,7 +83,7 @@ Status Communicator::Implementation::agree(std::uint8_t shown_as, const std::str
   CCOLL_TRY(exchange(shown_as, words.data(), everyones.data(), words.size()));
   const auto rank = odd - all.begin();
   auto different =
-      fail(ErrorKind::mismatch, "ranks give different things: rank 0 {}, rank {} {}",
+      fail(ErrorKind::mismatch, "ranks give different arguments: rank 0 {}, rank {} {}",
            everyones[0].data(), rank, everyones[static_cast<std::size_t>(rank)].data());
   different.value().culprit = group_.job_rank(static_cast<Rank>(rank));
   return different;
@@ -172,8 +172,8 @@ Made Communicator::Implementation::subgroup(std::span<const int> asked,
     std::lock_guard lock(mutex_);
     if (making_)
       return fail(ErrorKind::invalid_argument,
-                  "two threads make subgroups of one communicator at once: one of {} is not there "
-                  "yet, and one of {} was asked for",
+                  "two threads make subgroups of one communicator at once: the one of {} is not "
+                  "ready yet, and one of {} was requested",
                   list_ranks(making_->ranks), text);
     const auto times = made_[list];
     announcement.waiting = {id_, times, {.count = list, .kind = kSubgroup}, text};
@@ -262,10 +262,9 @@ void Communicator::Implementation::compare_subgroups(Rank peer, const Waiting& w
   if (std::ranges::find(making_->ranks, peer) == making_->ranks.end()) return;
   const Failure failure{
       ErrorKind::mismatch,
-      fmt::format(
-          "ranks make different groups of {}: rank {} one of {}, rank {} one of {}; neither "
-          "can be made of it any more, but of its duplicate",
-          name_, rank(), list_ranks(making_->ranks), peer, waiting.note),
+      fmt::format("ranks make different groups of {}: rank {} one of {}, rank {} one of {}; "
+                  "neither can be made of it any more: make both of a duplicate",
+                  name_, rank(), list_ranks(making_->ranks), peer, waiting.note),
       group_.job_rank(peer)};
   member_->control().flood(theirs, failure);
   member_->control().flood(making_->id, failure);

@@ -92,9 +92,10 @@ static PeerAddress with_device(PeerAddress address, const DeviceOptions& device)
 static Status check_heartbeat(std::chrono::milliseconds limit) {
   constexpr std::chrono::milliseconds kLeast{100};
   if (limit.count() == 0 || (limit >= kLeast && limit <= kMaxHeartbeat)) return {};
-  return fail(ErrorKind::invalid_argument,
-              "a heartbeat limit of {} ms (CCOLL_HEARTBEAT): from {} ms to {} s, or 0 for none",
-              limit.count(), kLeast.count(), kMaxHeartbeat.count() / 1000);
+  return fail(
+      ErrorKind::invalid_argument,
+      "the heartbeat limit is {} ms (CCOLL_HEARTBEAT): expected {} ms to {} s, or 0 (no limit)",
+      limit.count(), kLeast.count(), kMaxHeartbeat.count() / 1000);
 }
 
 Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, std::uint32_t size,

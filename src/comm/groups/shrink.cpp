@@ -147,7 +147,7 @@ Failure Communicator::Implementation::lost_patience(
   for (const auto job_rank : awaited) ranks.push_back(group_.rank_of(job_rank).value());
   Failure failure{ErrorKind::timed_out,
                   fmt::format("shrink (attempt {}) timed out after {} ms on rank {}: it waits for "
-                              "{}, who did not call it, or cannot be reached",
+                              "{}, which did not call it or cannot be reached",
                               call.attempt + 1, timeout.count(), rank(), ranks_text(ranks)),
                   std::nullopt};
   if (!awaited.empty()) failure.culprit = awaited.front();

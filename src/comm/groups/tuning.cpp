@@ -85,8 +85,8 @@ Result<std::optional<std::string>> read_file(const std::string& path) {
   if (!file || std::ferror(file.get()))
     return fail(ErrorKind::invalid_argument, "it cannot be read: {}", reason());
   if (text.size() > kMostFileBytes)
-    return fail(ErrorKind::invalid_argument, "it is no file of costs: longer than {} bytes",
-                kMostFileBytes);
+    return fail(ErrorKind::invalid_argument,
+                "it is not a file of costs: it is longer than {} bytes", kMostFileBytes);
   return text;
 }
 
@@ -113,7 +113,8 @@ Result<Tuning> parse_tuning(std::string_view text) {
   std::istringstream lines{std::string(text)};
   std::string line;
   if (!std::getline(lines, line) || line != kFirstLine)
-    return fail(ErrorKind::invalid_argument, "'{}': the first line is '{}'", line, kFirstLine);
+    return fail(ErrorKind::invalid_argument, "'{}': expected the first line '{}'", line,
+                kFirstLine);
   Tuning tuning;
   while (std::getline(lines, line)) {
     std::istringstream words(line);
@@ -121,7 +122,7 @@ Result<Tuning> parse_tuning(std::string_view text) {
     std::string name;
     if (!(words >> name)) continue;
     if (!is_link_class(name))
-      return fail(ErrorKind::invalid_argument, "'{}': '{}' is no kind of links", line, name);
+      return fail(ErrorKind::invalid_argument, "'{}': '{}' is not a kind of link", line, name);
     const auto costs = parse_numbers(words, line);
     if (!costs) return tl::unexpected(costs.error());
     tuning.insert_or_assign(name, *costs);
@@ -157,7 +158,7 @@ Status check_tuning_path(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
-    return fail(ErrorKind::invalid_argument, "{} is no file that can keep costs", path);
+    return fail(ErrorKind::invalid_argument, "{} is not a file that can keep costs", path);
   return {};
 }
 

@@ -92,9 +92,9 @@ class IdStores {
 };
 
 tl::unexpected<Failure> no_id(std::string_view why) {
-  return fail(ErrorKind::invalid_argument,
-              "these 128 bytes are no id ({}): hand round exactly what UniqueId::create() returned",
-              why);
+  return fail(
+      ErrorKind::invalid_argument,
+      "these 128 bytes are not an id ({}): pass on exactly what UniqueId::create() returned", why);
 }
 
 }  // namespace
@@ -126,7 +126,7 @@ Result<IdContents> read_id(const UniqueId& id) {
   const std::string_view bytes(reinterpret_cast<const char*>(id.bytes.data()), id.bytes.size());
   if (!bytes.starts_with(kMagic))
     return no_id(bytes.find_first_not_of('\0') == bytes.npos ? "all are zero"
-                                                             : "a wrong beginning");
+                                                             : "they begin wrongly");
   net::Reader reader(bytes.substr(kMagic.size()));
   const auto version = reader.number<std::uint16_t>();
   if (version != kVersion)
@@ -162,7 +162,7 @@ Result<IdMeeting> IdMeeting::come(const IdContents& id, int rank, int size,
     const std::vector<std::string> used = {kUsedKey};
     if (store->check(used, timeout))
       return fail(ErrorKind::invalid_argument,
-                  "this id has been used: it makes one communicator; make another id");
+                  "this id has been used: an id makes one communicator only; create another id");
     if (!store->compare_set(fmt::format("rank/{}", rank), std::nullopt, "here", timeout))
       return fail(ErrorKind::invalid_argument,
                   "rank {} of {} has begun with this id before: each rank comes once, and after a "

@@ -48,7 +48,7 @@ void Communicator::Implementation::tell_not_direct(LogLevel level, Rank peer,
   if ((told_not_direct_.fetch_or(bit) & bit) != 0) return;
   log().at(level,
            "rank {}: messages in streams with rank {} are copied through the host, though "
-           "CCOLL_GPU_DIRECT is 1: {}; so may be others, of which nothing more is said",
+           "CCOLL_GPU_DIRECT is 1: {}; other pairs may be affected, too, without a further warning",
            rank(), peer, why);
 }
 

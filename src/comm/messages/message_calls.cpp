@@ -31,8 +31,8 @@ Result<Pattern> pattern_of(std::string_view call, int peer, int tag, bool may_be
     return fail(ErrorKind::invalid_argument, "{}: rank {} is not one of {} ranks", call, peer,
                 size);
   if (!any_tag && tag < 0)
-    return fail(ErrorKind::invalid_argument, "{}: tag {} is not 0 or more{}", call, tag,
-                may_be_any ? ", nor kAnyTag" : "");
+    return fail(ErrorKind::invalid_argument, "{}: the tag is {}: expected 0 or more{}", call, tag,
+                may_be_any ? ", or kAnyTag" : "");
   Pattern pattern;
   if (!any_rank) pattern.from = static_cast<Rank>(peer);
   if (!any_tag) pattern.tag = static_cast<std::uint32_t>(tag);
@@ -121,8 +121,8 @@ Status check_overlaps(std::string_view call, std::span<const MessageRequest> req
   const std::byte *end = nullptr, *written_end = nullptr;
   for (const auto& range : ranges) {
     if (range.begin < (range.written ? end : written_end))
-      return fail(ErrorKind::invalid_argument, "{}: what is received overlaps what {}", call,
-                  call == "send_recv" ? "is sent" : "another request sends or receives");
+      return fail(ErrorKind::invalid_argument, "{}: the receive buffer overlaps {}", call,
+                  call == "send_recv" ? "the send buffer" : "a buffer of another request");
     end = std::max(end, range.end);
     if (range.written) written_end = std::max(written_end, range.end);
   }

@@ -15,7 +15,7 @@ Result<Frame> decode(const SliceHeader& header, std::uint32_t from) {
   if (signature.kind != kSendRecv || kind > Frame::Kind::payload || is_cut ||
       (in_slots && kind != Frame::Kind::clear_to_send) ||
       (carries ? header.bytes > signature.count : header.bytes > 0))
-    return fail(ErrorKind::corrupt, "rank {} sent {} bytes that are no part of a message", from,
+    return fail(ErrorKind::corrupt, "rank {} sent {} bytes that are not part of a message", from,
                 header.bytes);
   return Frame{.kind = kind,
                .id = header.sequence,

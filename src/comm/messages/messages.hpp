@@ -85,7 +85,7 @@ struct MessageOperation final : Operation {
     queued,     ///< send: its eager slice waits for the link's room
     requested,  ///< send: it has requested to send, clear to send is awaited
     sending,    ///< send: its payload goes out
-    posted,     ///< recv, probe: nothing that matches has come
+    posted,     ///< recv, probe: no matching message has arrived
     arriving,   ///< recv: its message has begun to come
     landing,    ///< recv: all of it is here, but not all in place
     flushing,   ///< all is pushed, but the link has not taken all

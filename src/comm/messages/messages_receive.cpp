@@ -20,7 +20,7 @@ std::optional<Failure> refusal(const Group& group, const MessageOperation& recv,
   };
   if (envelope.bytes > recv.bytes) return refuse(fmt::format("the buffer {}", recv.bytes));
   if (envelope.bytes % size_of(recv.type) != 0)
-    return refuse(fmt::format("which are no whole elements of {}", to_string(recv.type)));
+    return refuse(fmt::format("which are not whole elements of {}", to_string(recv.type)));
   return std::nullopt;
 }
 
@@ -37,7 +37,7 @@ std::uint32_t most_slice_bytes(const MessageOperation& recv) {
 }
 
 tl::unexpected<Failure> taken_back(Rank peer) {
-  return fail(ErrorKind::peer_lost, "rank {} took its data back: its call had failed", peer);
+  return fail(ErrorKind::peer_lost, "rank {} withdrew its data, because its call had failed", peer);
 }
 
 }  // namespace

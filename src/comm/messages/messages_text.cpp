@@ -29,7 +29,7 @@ std::string Messages::name_of(const MessageOperation& operation) const {
 std::string Messages::standing(const MessageOperation& operation) const {
   switch (operation.stage) {
     case Stage::queued:
-      return "not sent for want of room on the way";
+      return "not sent yet, because the link has no room";
     case Stage::requested:
       return "announced, but not received";
     case Stage::sending:
@@ -37,13 +37,14 @@ std::string Messages::standing(const MessageOperation& operation) const {
     case Stage::flushing:
       return "sent, but not yet taken";
     case Stage::arriving:
-      return fmt::format("{} of {} bytes come", operation.moved_bytes, operation.received->bytes);
+      return fmt::format("{} of {} bytes received", operation.moved_bytes,
+                         operation.received->bytes);
     case Stage::landing:
-      return "all of it come, and yet to be copied to the device";
+      return "received in full, but not yet copied to the device";
     case Stage::posted:
       break;
   }
-  return "nothing that matches has come" + others_waiting(operation.pattern);
+  return "no matching message has arrived" + others_waiting(operation.pattern);
 }
 
 std::string Messages::others_waiting(const Pattern& pattern) const {

@@ -59,7 +59,8 @@ dump::Message message_of(std::uint64_t number, const FlightRecorder::Message& re
 void write(const std::string& path, const std::string& text) {
   static std::atomic<bool> told{false};
   if (auto written = write_file(path, text); !written && !told.exchange(true))
-    log().warn("CCOLL_DUMP: {}; what this rank did last is not kept", written.error().message);
+    log().warn("CCOLL_DUMP: {}; the flight recorder of this rank is not saved",
+               written.error().message);
 }
 
 }  // namespace

@@ -269,7 +269,7 @@ Result<Communicator::Implementation::OnDevice> Communicator::Implementation::loa
     log().at(is_first ? LogLevel::warn : LogLevel::info,
              "{}: {} goes through the host, not by {}: {}{}", name_, describe(asked),
              to_string(device_way_.way), refusal.message,
-             is_first ? "; further such calls are told by CCOLL_LOG=info" : "");
+             is_first ? "; further such calls are logged by CCOLL_LOG=info" : "");
   }
   return OnDevice{};
 }
@@ -431,7 +431,7 @@ Failure Communicator::Implementation::not_entered_as_owner(const Result<device::
     break_as_owner({ErrorKind::timed_out,
                     fmt::format("not all ranks of the process have made a call {}",
                                 is_captured ? "while it was captured"
-                                            : "to which this rank's stream has not come"),
+                                            : "that this rank's stream has not reached"),
                     std::nullopt},
                    true);
   }

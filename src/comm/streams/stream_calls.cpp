@@ -68,7 +68,7 @@ std::optional<LeftOnDevice> StreamCall::left_on_device() const {
   // A captured call's stream is not looked at: it reports when it has reached the call.
   const bool has_come = !stream_op_->is_looked_at() || stream_op_->reached();
   LeftOnDevice left{operations_.empty() ? nullptr : operations_.front().get(), number_.value_or(0),
-                    has_come ? "its stream has come to it" : "its stream has not come to it"};
+                    has_come ? "its stream has reached it" : "its stream has not reached it"};
   if (const auto at = stream_op_->standing(); !at.empty()) left.standing += "; " + at;
   return left;
 }
@@ -155,12 +155,12 @@ Status StreamCall::look_at_time_as_owner(Clock::time_point now) {
   if (!is_devices || give_up_at_ || !stream_op_->reached()) return {};
   if (!device_deadline_) device_deadline_ = deadline_after(device_limit_, now);
   if (now < *device_deadline_) return {};
-  Failure late{ErrorKind::timed_out,
-               "a call to which the streams of all ranks have come is not over in time: the device "
-               "has not made it",
-               std::nullopt};
+  Failure late{
+      ErrorKind::timed_out,
+      "the streams of all ranks have reached a call, but the device has not finished it in time",
+      std::nullopt};
   const auto standing = stream_op_->standing();
-  late.message += standing.empty() ? ", nor does anything of it stand there" : ": " + standing;
+  late.message += standing.empty() ? "; the device shows no step of it" : ": " + standing;
   give_up_as_owner(late);
   return tl::unexpected(late);
 }
@@ -177,7 +177,7 @@ Status StreamCall::look_as_owner(Clock::time_point now) {
   const bool is_late = give_up_at_ && now >= *give_up_at_;
   if (stage_ != Stage::leaving || (trouble && !is_late) || !begin_to_end()) return trouble;
   const Failure late{ErrorKind::timed_out,
-                     "its part ended well, but another's of its batch did not", std::nullopt};
+                     "this part succeeded, but another part of its batch failed", std::nullopt};
   for (const auto& each : shown_)
     if (!each->failure) each->failure = trouble ? late : trouble.error();
   end_unpassed();

@@ -141,7 +141,7 @@ Result<device::Staging*> Communicator::Implementation::staging_for(
   if (!staging) return tl::unexpected(staging.error());
   if ((*staging)->device() != *device)
     return fail(ErrorKind::invalid_argument,
-                "a buffer is memory of GPU {}, and calls before were on GPU {}: expected one GPU "
+                "a buffer is memory of GPU {}, and earlier calls used GPU {}: expected one GPU "
                 "for all calls of a rank",
                 *device, (*staging)->device());
   return *staging;
@@ -237,8 +237,9 @@ Result<Work> Communicator::Implementation::begin_in_stream(Call call,
   // one.
   std::unique_lock lock(*stream_calls_.device_submission(), std::defer_lock);
   if (!call_group::has_put_off() && !lock.try_lock_until(limit_of(call)))
-    return fail(ErrorKind::timed_out,
-                "the call before it, of another thread of this rank, has not been made in time");
+    return fail(
+        ErrorKind::timed_out,
+        "the previous call, which another thread of this rank made, was not submitted in time");
   const auto on_device = [&]() -> Result<OnDevice> {
     const std::lock_guard loading(stream_calls_.submission());
     return device_program_for(call).map(

@@ -142,7 +142,7 @@ ccoll_result ccoll_work_received(ccoll_work work, size_t receive, ccoll_received
 
 ccoll_result ccoll_work_on_done(ccoll_work work, ccoll_told tell, void* user) {
   return guarded([&] {
-    if (tell == nullptr) refuse("on_done: there is no function");
+    if (tell == nullptr) refuse("on_done: no function is given");
     work_of(work).on_done([tell, user](const ccoll::Error* error) {
       if (error == nullptr)
         tell(CCOLL_OK, "", user);

@@ -69,7 +69,7 @@ TEST_CASE("extent: what does not fit is told by its numbers", "[comm][unit]") {
   CHECK(refused(Kind::scatter, in(13), out(3), place) ==
         "scatter: 13 elements are not 4 ranks times 3; use scatter_v");
   CHECK(refused(Kind::all_to_all, in(7), out(7), place) ==
-        "all_to_all: 7 elements do not divide by 4 ranks; use all_to_all_v");
+        "all_to_all: 7 elements do not divide evenly among 4 ranks; use all_to_all_v");
   CHECK(refused(Kind::reduce, in(3), out(3, DataType::float16), place) ==
         "reduce: the input is of int32, the output of float16; a call has one type");
 }

@@ -77,8 +77,9 @@ TEST_CASE("mesh: ranks that lay it out differently learn both, and go on", "[com
     std::vector<Mesh::Axis> axes = {{"data", 2}, {"model", 2}};
     if (communicator.rank() == 2) axes = {{"data", 4}};
     const auto got = message_of([&] { Mesh(communicator, axes); });
-    expect(got == "mismatch: ranks give different things: rank 0 data 2 × model 2, rank 2 data 4",
-           got);
+    expect(
+        got == "mismatch: ranks give different arguments: rank 0 data 2 × model 2, rank 2 data 4",
+        got);
     communicator.barrier();
   });
   for (const auto& error : errors) CHECK(error == "");

@@ -62,9 +62,9 @@ TEST_CASE("memory: what cannot be is refused, and said", "[comm][unit]") {
   CHECK(message_of([] { (void)allocate(0); }) ==
         "invalid_argument: allocate: 0 bytes given, at least 1 expected");
   CHECK(message_of([] { (void)allocate(1, static_cast<Where>(7)); }) ==
-        "invalid_argument: allocate: Where 7 given, host or device expected");
+        "invalid_argument: allocate: Where is 7: expected host or device");
   CHECK(message_of([] { (void)allocate(1, Where::host, 0); }) ==
-        "invalid_argument: allocate: GPU 0 given for memory of the host");
+        "invalid_argument: allocate: GPU 0 was given, but host memory was requested");
   // The machine may have a GPU.
   const auto of_gpu = message_of([] { (void)allocate(1, Where::device); });
   CAPTURE(of_gpu);

@@ -284,8 +284,12 @@ TEST_CASE("rows: what cannot be right is refused by its numbers", "[comm]") {
           world.all_gather_v(rows(4, 2, 8), std::vector{rows(0, 2, 8), rows(1, 2, 8)});
         },
         "parts of the output overlap each other");
-    told([&] { world.send_recv(rows(0, 2, 8), 0, rows(1, 2, 8), 0); }, "overlaps what is sent");
-    told([&] { columns(matrix, 7, {1, 1}); }, "40 elements are not 7 rows of one length");
+    told([&] { world.send_recv(rows(0, 2, 8), 0, rows(1, 2, 8), 0); }, "overlaps the send buffer");
+    told(
+        [&] {
+          columns(matrix, 7, {1, 1});
+        },
+        "40 elements do not divide into 7 rows of equal length");
     told(
         [&] {
           columns(matrix, 5, {2, 2});

@@ -139,10 +139,10 @@ TEST_CASE("start-up: bytes that are no id are refused", "[comm]") {
   const auto refused = [](const UniqueId& id) {
     return message_of([&] { Communicator::create(id, 0, 2, impatient()); });
   };
-  CHECK_THAT(refused({}), Contains("are no id (all are zero)"));
+  CHECK_THAT(refused({}), Contains("are not an id (all are zero)"));
   UniqueId text;
   text.bytes.fill('x');
-  CHECK_THAT(refused(text), Contains("are no id (a wrong beginning)"));
+  CHECK_THAT(refused(text), Contains("are not an id (they begin wrongly)"));
   const auto good = UniqueId::create();
   const auto seed = std::random_device{}();
   CAPTURE(seed);
@@ -151,7 +151,7 @@ TEST_CASE("start-up: bytes that are no id are refused", "[comm]") {
     auto bad = good;
     bad.bytes[random() % bad.bytes.size()] ^= static_cast<std::uint8_t>(1 + random() % 255);
     CHECK_THAT(refused(bad), Contains("invalid_argument: ") &&
-                                 (Contains("are no id") || Contains("an id of version")));
+                                 (Contains("are not an id") || Contains("an id of version")));
   }
   CHECK_THAT(message_of([&] { Communicator::create(good, 2, 2, impatient()); }),
              Contains("rank 2 of 2: a rank is at least 0 and less than the size"));
@@ -179,12 +179,12 @@ TEST_CASE("start-up: devices are one for each rank, in place of the options'", "
   CHECK(Communicator::create_all(UniqueId::create(), std::vector{0, 1}, 2, options, hosts).size() ==
         2);
   const std::string refusal =
-      "; expected a device for each rank, or none, where all have that of the options";
+      " devices: expected one device per rank, or none to use the one of the options";
   CHECK(message_of([&] { Communicator::create_all(3, options, hosts); }) ==
-        "invalid_argument: create_all: ranks: 3, devices: 2" + refusal);
+        "invalid_argument: create_all: 3 ranks but 2" + refusal);
   const auto id = UniqueId::create();
   CHECK(message_of([&] { Communicator::create_all(id, std::vector{1}, 2, options, hosts); }) ==
-        "invalid_argument: create_all: ranks: 1, devices: 2" + refusal);
+        "invalid_argument: create_all: 1 ranks but 2" + refusal);
   CHECK_THAT(message_of([&] { Communicator::create_all(2, options); }), Contains("1048576"));
 }
 

@@ -110,7 +110,7 @@ TEST_CASE("culprit: a rank that left is told, and a wrong argument is nobody's",
 }
 
 TEST_CASE("culprit: a rank that has come since it was asked is none", "[comm][unit]") {
-  const AskedStands asked{3, {}, {1, 2, 5}, {{5, "had not come to this call"}, {1, "waits"}}};
+  const AskedStands asked{3, {}, {1, 2, 5}, {{5, "had not reached this call"}, {1, "waits"}}};
   CHECK(asked.absent(3, {2, 5}) == 5);
   CHECK(asked.absent(3, {1, 2}) == 2);
   CHECK(asked.absent(3, {1}) == std::nullopt);

@@ -42,7 +42,7 @@ TEST_CASE("errors: bad arguments are refused before anything is sent", "[comm]")
     };
     refuse(
         message_of([&] { communicator.all_to_all(std::span<const float>(data), std::span(data)); }),
-        "all_to_all: 10 elements do not divide by 4 ranks; use all_to_all_v");
+        "all_to_all: 10 elements do not divide evenly among 4 ranks; use all_to_all_v");
     refuse(message_of([&] { communicator.broadcast(std::span(data), 4); }),
            "broadcast: root 4 is not one of 4 ranks");
     refuse(message_of([&] { communicator.broadcast(std::span(data), -1); }),
@@ -57,22 +57,22 @@ TEST_CASE("errors: bad arguments are refused before anything is sent", "[comm]")
              communicator.all_gather(ConstBlock(data.data(), 10, no_type),
                                      Block(out.data(), communicator.size() * 10, no_type));
            }),
-           "all_gather: 99 is no DataType");
+           "all_gather: 99 is not a DataType");
     refuse(message_of([&] {
              communicator.all_reduce(std::vector{BufferPair(Block(nullptr, 0, no_type))});
            }),
-           "all_reduce: 99 is no DataType");
+           "all_reduce: 99 is not a DataType");
     refuse(message_of([&] { communicator.send(ConstBlock(data.data(), 10, no_type), 0); }),
-           "send: 99 is no DataType");
+           "send: 99 is not a DataType");
     refuse(message_of([&] { communicator.explain("all_gather_v", 4, no_type); }),
-           "all_gather_v: 99 is no DataType");
+           "all_gather_v: 99 is not a DataType");
     const auto copy = communicator.duplicate({.name = "copy"});
     refuse(message_of([&] { copy.algorithm_for("all_reduce", 4, no_type); }),
-           "copy: all_reduce: 99 is no DataType");
+           "copy: all_reduce: 99 is not a DataType");
     refuse(message_of([&] { copy.algorithm_for("all", 4, DataType::uint8); }),
            "copy: no collective is called 'all'");
     refuse(message_of([&] { communicator.all_reduce(data, static_cast<ReduceOp>(99)); }),
-           "all_reduce: 99 is no ReduceOp");
+           "all_reduce: 99 is not a ReduceOp");
     refuse(message_of([&] { communicator.barrier({.timeout = -1ms}); }),
            "barrier: a time limit of -1 ms; it must be 0 or more");
     refuse(message_of([&] { communicator.recv(data, 0, 0, {.timeout = -1ms}); }),
@@ -83,20 +83,20 @@ TEST_CASE("errors: bad arguments are refused before anything is sent", "[comm]")
              communicator.all_reduce(ConstBlock(out.data() + 1, 10, DataType::float32),
                                      Block(out.data(), 10, DataType::float32));
            }),
-           "all_reduce: input and output overlap, the input beginning 1 elements from the output; "
-           "in place it begins at 0");
+           "all_reduce: input and output overlap: the input begins 1 elements from the output; in "
+           "place it must begin at 0");
     refuse(message_of([&] {
              const auto* const in = reinterpret_cast<const std::byte*>(out.data()) + 3;
              communicator.all_reduce(ConstBlock(in, 10, DataType::float32),
                                      Block(out.data(), 10, DataType::float32));
            }),
-           "all_reduce: input and output overlap, the input beginning 3 bytes from the output; in "
-           "place it begins at 0 elements");
+           "all_reduce: input and output overlap: the input begins 3 bytes from the output; in "
+           "place it must begin at 0 elements");
     refuse(message_of([&] {
              communicator.send_recv(ConstBlock(out.data(), 10, DataType::float32), 1,
                                     Block(out.data() + 9, 10, DataType::float32), 3);
            }),
-           "send_recv: what is received overlaps what is sent");
+           "send_recv: the receive buffer overlaps the send buffer");
     refuse(message_of([&] {
              communicator.send(ConstBlock(data.data(), SIZE_MAX / 3, DataType::float32), 1);
            }),
@@ -317,9 +317,9 @@ TEST_CASE(
     });
   };
   static const std::string not_come =
-      R"( had not come to this call \(it began its last, call 0, \d+ ms before\))";
+      R"( had not reached this call \(it began its last, call 0, \d+ ms before\))";
   static const std::regex needs(
-      R"(it waits for rank 1 \([^()]+\); later steps need what has not come yet from rank 2 \()");
+      R"(it waits for rank 1 \([^()]+\); later steps need data not yet received from rank 2 \()");
   static const std::regex asked(R"(; asked \d+ ms before: rank 1)" + not_come + "; rank 2" +
                                 not_come + "$");
   for (const auto& kind : testing::usable_transports()) {
@@ -359,9 +359,9 @@ TEST_CASE("errors: the label and the name stand in front, once, whatever the tex
           }),
           "aborted: \"halo\": part: ");
     check(message_of([&] { communicator.barrier(halo); }),
-          "aborted: \"halo\": part: the communicator is broken since an earlier failure: ");
+          "aborted: \"halo\": part: an earlier failure broke the communicator: ");
     check(message_of([&] { communicator.barrier(); }),
-          "aborted: part: the communicator is broken since an earlier failure: ");
+          "aborted: part: an earlier failure broke the communicator: ");
   });
   for (const auto& error : errors) CHECK(error == "");
 }
@@ -455,8 +455,7 @@ TEST_CASE("errors: a broken communicator says so at once, with the first cause",
     const auto first = message_of([&] { communicator.all_reduce(std::span(data).first(count)); });
     expect(first.starts_with("mismatch: "), first);
     const auto second = message_of([&] { communicator.barrier(); });
-    expect(second.starts_with("mismatch: the communicator is broken since an earlier failure: "),
-           second);
+    expect(second.starts_with("mismatch: an earlier failure broke the communicator: "), second);
   });
   for (const auto& error : errors) CHECK(error == "");
 }

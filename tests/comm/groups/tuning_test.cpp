@@ -72,9 +72,9 @@ TEST_CASE("tuning: a file of something else is told apart, line and reason", "[c
   const std::string good = to_text({{"tcp", some_costs(5)}});
   CHECK(refused(good) == "taken");
   CHECK(refused("") == "taken");
-  CHECK(refused("hello\n") == "'hello': the first line is 'ccoll tuning 2'");
+  CHECK(refused("hello\n") == "'hello': expected the first line 'ccoll tuning 2'");
   CHECK(refused(good + "pigeon latency_ns 3\n") ==
-        "'pigeon latency_ns 3': 'pigeon' is no kind of links");
+        "'pigeon latency_ns 3': 'pigeon' is not a kind of link");
   for (const std::string wrong : {"-3", "0", "1e10", "inf", "nan", "x", ""})
     CHECK(refused(good + "shm latency_ns " + wrong) ==
           "'shm latency_ns " + wrong +
@@ -103,7 +103,7 @@ TEST_CASE("tuning: what is no file is neither read nor replaced", "[comm]") {
   REQUIRE(::mkfifo(file.path().c_str(), 0600) == 0);  // like /dev/null, it is no regular file
   const auto saved = save_tuning({{"tcp", some_costs(5)}}, file.path());
   REQUIRE_FALSE(saved);
-  CHECK(saved.error().message == file.path() + " is no file that can keep costs");
+  CHECK(saved.error().message == file.path() + " is not a file that can keep costs");
   CHECK(std::filesystem::is_fifo(file.path()));
   std::filesystem::remove(file.path());
   std::filesystem::create_directory(file.path());

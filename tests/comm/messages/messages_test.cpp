@@ -119,9 +119,8 @@ TEST_CASE("messages: one that is too long is refused by name and stays receivabl
     expect(communicator.recv(std::span(data), 0, 7).count == 100 && data[99] == 1, "the first");
     const auto odd = refused(50, 9);
     expect(odd ==
-               "recv from rank 0 tag 9 on rank 1: the message has 10 bytes, which are no whole "
-               "elements "
-               "of int32",
+               "recv from rank 0 tag 9 on rank 1: the message has 10 bytes, which are not whole "
+               "elements of int32",
            odd);
     std::vector<std::uint8_t> bytes(10);
     communicator.recv(std::span(bytes), 0, 9);

@@ -137,7 +137,7 @@ TEST_CASE("devices: a rank whose stream does not come to the call is named", "[c
       },
       options, [](int rank) { return rank == 1; });
   CHECK_THAT(errors[0], Catch::Contains("timed out") && Catch::Contains("rank 1") &&
-                            Catch::Contains("its stream has not come to it"));
+                            Catch::Contains("its stream has not reached it"));
   CHECK_THAT(errors[1], Catch::Contains("timed out"));
 }
 
@@ -392,7 +392,7 @@ TEST_CASE("devices: a device that does not make its part in time is told of", "[
       },
       options);
   for (const auto& error : errors) {
-    CHECK_THAT(error, Catch::Contains("not over in time: the device has not made it"));
+    CHECK_THAT(error, Catch::Contains("the device has not finished it in time"));
     if (way() == "steps") CHECK_THAT(error, Catch::Contains(" stands after "));
   }
   // Rank 0 may have everything that it waits for.
@@ -424,7 +424,7 @@ TEST_CASE("devices: of a kernel that does not end in time it is said where it st
   // A rank that hears of it from the other may find the device already broken.
   CHECK(told >= 1);
   for (const auto& error : errors) {
-    CHECK_THAT(error, Catch::Contains("the device has not made it: rank ") &&
+    CHECK_THAT(error, Catch::Contains("the device has not finished it in time: rank ") &&
                           Catch::Contains("lane 0 not ended after 0 steps of call "));
   }
 }
@@ -454,7 +454,7 @@ TEST_CASE("devices: a dump says how far the device is with what it has not ended
       return shown.device.find(words) != std::string::npos;
     };
     (void)dump_of([&](const auto& shown) {
-      return shown.device.starts_with("its stream has not come to it") &&
+      return shown.device.starts_with("its stream has not reached it") &&
              shown.standing.starts_with("not begun: its stream");
     });
     // With stream steps only one rank's stream continues, so the other stops in its first wait.
@@ -462,7 +462,7 @@ TEST_CASE("devices: a dump says how far the device is with what it has not ended
     if (goes_on) held->go_on();
     if (goes_on)
       (void)dump_of([&](const auto& shown) {
-        return has_words(shown, "its stream has come to it; ") &&
+        return has_words(shown, "its stream has reached it; ") &&
                has_words(shown, way() == "team" ? "lane 0 not ended after 0 steps of call "
                                                 : "rank 0 stands after ");
       });

@@ -574,7 +574,7 @@ TEST_CASE("devices: behind a graph a call waits no longer than its limit for oth
       options);
   for (const auto& error : errors) {
     CHECK_THAT(error, differ ? Catch::Contains("make different calls")
-                             : Catch::Contains("to which this rank's stream has not come"));
+                             : Catch::Contains("that this rank's stream has not reached"));
   }
 }
 

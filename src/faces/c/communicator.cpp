@@ -82,7 +82,7 @@ ccoll_result ccoll_create_all_id(const unsigned char id[CCOLL_UNIQUE_ID_BYTES],
                                  ccoll_comm* made) {
   return guarded([&] {
     given(made, "the place for the new handles");
-    if (count < 0) refuse(fmt::format("a list of {} ranks", count));
+    if (count < 0) refuse(fmt::format("the list has {} ranks: expected 0 or more", count));
     if (count > 0) given(ranks, "the list of ranks");
     hand_out_all(
         ccoll::Communicator::create_all(id_of(id), {ranks, static_cast<std::size_t>(count)}, size,
@@ -110,7 +110,7 @@ ccoll_result ccoll_split(ccoll_comm comm, int32_t color, int32_t key,
 ccoll_result ccoll_subgroup(ccoll_comm comm, const int32_t* ranks, int32_t count,
                             const ccoll_group_options* options, ccoll_comm* made) {
   return guarded([&] {
-    if (count < 0) refuse(fmt::format("a list of {} ranks", count));
+    if (count < 0) refuse(fmt::format("the list has {} ranks: expected 0 or more", count));
     if (count > 0) given(ranks, "the list of ranks");
     hand_out(made, [&] {
       return communicator_of(comm).subgroup(std::span(ranks, static_cast<std::size_t>(count)),
@@ -127,7 +127,7 @@ ccoll_result ccoll_shrink(ccoll_comm comm, const ccoll_group_options* options, c
 ccoll_result ccoll_shrink_without(ccoll_comm comm, const int32_t* excluded, int32_t count,
                                   const ccoll_group_options* options, ccoll_comm* made) {
   return guarded([&] {
-    if (count < 0) refuse(fmt::format("a list of {} ranks", count));
+    if (count < 0) refuse(fmt::format("the list has {} ranks: expected 0 or more", count));
     if (count > 0) given(excluded, "the list of ranks");
     hand_out(made, [&] {
       return communicator_of(comm).shrink_without(

@@ -49,7 +49,7 @@ ccoll_result result_of_exception() noexcept {
   } catch (const std::exception& error) {
     return note(CCOLL_INTERNAL, error.what());
   } catch (...) {
-    return note(CCOLL_INTERNAL, "an exception that is no std::exception");
+    return note(CCOLL_INTERNAL, "an exception was thrown that is not a std::exception");
   }
 }
 

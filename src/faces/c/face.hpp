@@ -92,7 +92,8 @@ void read_struct(const Struct* given, Struct& own, std::string_view what) {
 template <typename Struct>
 void write_struct(const Struct& own, Struct* to, std::size_t size, std::string_view what) {
   given(to, what);
-  if (size < sizeof size) refuse(fmt::format("{}: a size of {} bytes", what, size));
+  if (size < sizeof size)
+    refuse(fmt::format("{}: its size is {} bytes: expected at least {}", what, size, sizeof size));
   std::memset(static_cast<void*>(to), 0, size);
   std::memcpy(static_cast<void*>(to), &own, std::min(size, sizeof own));
   to->size = size;

@@ -144,7 +144,7 @@ ccoll_result ccoll_store_custom(const ccoll_store_functions* functions, void* co
     if (own.set == nullptr || own.get == nullptr || own.add == nullptr ||
         own.compare_set == nullptr || own.check == nullptr || own.remove == nullptr ||
         own.list == nullptr)
-      refuse("ccoll_store_functions: a function is NULL; all must be there");
+      refuse("ccoll_store_functions: a function is NULL: expected all of them");
     hand_out(made, [&]() -> std::shared_ptr<ccoll::Store> {
       return std::make_shared<CallersStore>(own, context);
     });

@@ -27,7 +27,7 @@ void take(std::string& into, const char* text) {
 }  // namespace
 
 DataType type_of(std::int32_t type) {
-  if (type < 0 || type > CCOLL_BOOL) refuse(fmt::format("type {} is no ccoll_type", type));
+  if (type < 0 || type > CCOLL_BOOL) refuse(fmt::format("type {} is not a ccoll_type", type));
   return static_cast<DataType>(type);
 }
 
@@ -47,7 +47,7 @@ std::vector<BufferPair> pairs_of(const ccoll_block_pair* pairs, std::size_t coun
 
 Reduction reduction_of(ccoll_reduction op) {
   if (op > kMostBuiltIn) return *reinterpret_cast<const Reduction*>(op);
-  if (op > CCOLL_BIT_XOR) refuse(fmt::format("reduction {} is no ccoll_op", op));
+  if (op > CCOLL_BIT_XOR) refuse(fmt::format("reduction {} is not a ccoll_op", op));
   return static_cast<ReduceOp>(op);
 }
 

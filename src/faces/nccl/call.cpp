@@ -41,7 +41,7 @@ void check_buffers(const Asked& asked, const Comm& comm, DataType type) {
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(asked.count, size_of(type), &bytes) ||
       __builtin_mul_overflow(bytes, static_cast<std::size_t>(comm.size()), &bytes))
-    refuse(ncclInvalidArgument, "a count of {}: no memory is so large", asked.count);
+    refuse(ncclInvalidArgument, "the count is {}: no memory is that large", asked.count);
   const auto check = [&](const void* buffer, const char* name) {
     if (buffer == nullptr)
       refuse(ncclInvalidArgument, "{} is NULL, with a count of {}", name, asked.count);
@@ -71,7 +71,7 @@ ncclResult_t ask(const Asked& asked) noexcept {
     const bool is_alone = !is_group_open();
     if (is_alone && is_message(asked.what) && asked.root == comm->rank())
       refuse(ncclInvalidUsage,
-             "a message to oneself outside of a group: send and receive it in one group");
+             "a rank sends to itself outside of a group: send and receive in one group");
     Call call{asked.what, asked.function, comm,      asked.send, asked.recv,   asked.count,
               type,       op.reduction,   op.factor, asked.root, asked.stream, comm->next_number()};
     if (!noted_in_group(call)) run(call);

@@ -52,11 +52,10 @@ void Comm::check_known() {
     if (state() != State::initialising) return;
     check_failure();
   }
-  const Refusal refusal{
-      ncclInvalidArgument,
-      fmt::format("{} still goes on with what it was asked before: call ncclCommGetAsyncError "
-                  "until it no longer tells ncclInProgress",
-                  text())};
+  const Refusal refusal{ncclInvalidArgument,
+                        fmt::format("{} is still busy with an earlier call: call "
+                                    "ncclCommGetAsyncError until it no longer gives ncclInProgress",
+                                    text())};
   if (!is_blocking_) fail(refusal);
   throw refusal;
 }

@@ -69,7 +69,7 @@ std::vector<std::thread> started_together(std::size_t count, Body body) {
   } catch (...) {
     decide(Start::never);
     for (auto& thread : threads) thread.join();
-    refuse(ncclSystemError, "a thread for each of {} jobs: there was no more after {}", count,
+    refuse(ncclSystemError, "each of {} jobs needs a thread, and the system gave only {}", count,
            threads.size());
   }
   decide(Start::go);
@@ -137,7 +137,7 @@ void check_mixture(const Group& of) {
   for (const auto& call : of.calls) blocking += call.comm->is_blocking();
   if (blocking > 0 && blocking < of.jobs.size() + of.calls.size())
     refuse(ncclInvalidArgument,
-           "communicators that block and such that do not are in one group: use a group for each");
+           "one group has blocking and non-blocking communicators: use a group for each kind");
 }
 
 ncclResult_t run_all() {

@@ -62,10 +62,10 @@ void check(ncclComm_t handle) {
   const bool is_aligned = address % alignof(ncclComm) == 0;
   const auto magic = is_aligned ? handle->magic.load(std::memory_order_acquire) : 0;
   if (magic == ncclComm::kDead) refuse(ncclInvalidArgument, "comm was destroyed or aborted before");
-  if (magic != ncclComm::kAlive) refuse(ncclInvalidArgument, "comm is no communicator");
+  if (magic != ncclComm::kAlive) refuse(ncclInvalidArgument, "comm is not a communicator");
   if (handle->process != forks.load(std::memory_order_relaxed))
     refuse(ncclInvalidUsage,
-           "comm is the parent process's: a forked child makes communicators of its own");
+           "comm belongs to the parent process: a forked child must make its own communicators");
 }
 
 }  // namespace

@@ -76,15 +76,15 @@ void check_address(const std::string& address) {
     refuse(ncclInvalidArgument, "NCCL_COMM_ID={}: expected host:port or [address]:port", address);
   if (!is_loopback(host) && !read_variable("CCOLL_TOKEN_FILE"))
     refuse(ncclInvalidArgument,
-           "NCCL_COMM_ID={}: no secret travels with it, so it is taken on loopback alone, or where "
-           "CCOLL_TOKEN_FILE names a file with the job's secret",
+           "NCCL_COMM_ID={}: the address carries no secret: expected a loopback address, or a file "
+           "with the job's secret in CCOLL_TOKEN_FILE",
            address);
 }
 
 ncclUniqueId id_of_address(const std::string& address) {
   check_address(address);
   if (kAddressMagic.size() + address.size() >= sizeof(ncclUniqueId))
-    refuse(ncclInvalidArgument, "NCCL_COMM_ID={}: it is too long", address);
+    refuse(ncclInvalidArgument, "NCCL_COMM_ID={}: the address is too long", address);
   ncclUniqueId id{};
   const auto text = std::string(kAddressMagic) + address;
   std::ranges::copy(text, id.internal);

@@ -268,9 +268,9 @@ class Together {
         open[call.comm.get()] += call.what == What::send ? 1 : -1;
     for (const auto& [comm, number] : open)
       if (number != 0)
-        refuse(ncclInvalidUsage, "{}: {} of a message to oneself without its {} in the group",
-               comm->text(), number > 0 ? "the send" : "the receive",
-               number > 0 ? "receive" : "send");
+        refuse(ncclInvalidUsage,
+               "{}: the group has {} of a rank to itself, but not the matching {}", comm->text(),
+               number > 0 ? "the send" : "the receive", number > 0 ? "receive" : "send");
   }
 
   std::span<Call> calls_;

@@ -80,7 +80,7 @@ Refusal refusal_of_exception() {
   } catch (const std::exception& error) {
     return {ncclInternalError, error.what()};
   } catch (...) {
-    return {ncclInternalError, "an exception that is no std::exception"};
+    return {ncclInternalError, "an exception was thrown that is not a std::exception"};
   }
 }
 
@@ -132,7 +132,7 @@ CCOLL_NCCL_FACE(const char*, GetErrorString, ncclResult_t result) {
     case 6:
       return "another rank or the network failed (see ncclGetLastError)";
     case 7:
-      return "in progress: ask ncclCommGetAsyncError";
+      return "in progress: call ncclCommGetAsyncError";
     case 8:
       return "a time limit passed (see ncclGetLastError)";
     default:

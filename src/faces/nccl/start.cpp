@@ -90,7 +90,7 @@ Communicator meet(const std::shared_ptr<Store>& store, int rank, int size,
 /// Tools look for this line to find out which library a job uses.
 void tell_version(const Comm& comm) {
   static std::atomic<bool> is_told = false;
-  if (!settings().tells_version || comm.rank() != 0 || is_told.exchange(true)) return;
+  if (!settings().logs_version || comm.rank() != 0 || is_told.exchange(true)) return;
   const int known = settings().version;
   log().warn("NCCL version {}.{}.{} (ccoll {})", known / 10000, known / 100 % 100, known % 100,
              version());
@@ -112,7 +112,7 @@ void start(const std::shared_ptr<Comm>& comm, const Meeting& at,
   } catch (const Error&) {
     if (!options.start_stop.stop_requested()) throw;
   }
-  refuse(ncclRemoteError, "{} was aborted while it came up", comm->text());
+  refuse(ncclRemoteError, "{} was aborted during its initialisation", comm->text());
 }
 
 }  // namespace ccoll::nccl

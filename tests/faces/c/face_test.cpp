@@ -239,7 +239,7 @@ TEST_CASE("c: counters tell what went where", "[faces][c]") {
   REQUIRE(ccoll_send(pair.ranks[0], &out, 1, 0, nullptr) == CCOLL_OK);
   REQUIRE(ccoll_recv(pair.ranks[1], &in, 0, 0, nullptr, nullptr) == CCOLL_OK);
   ccoll_counters counters = {};
-  refused(ccoll_get_counters(pair.ranks[0], &counters, nullptr, 0), "a size of 0 bytes");
+  refused(ccoll_get_counters(pair.ranks[0], &counters, nullptr, 0), "its size is 0 bytes");
   counters.size = sizeof counters;
   ccoll_peer_counters peers[2] = {};
   REQUIRE(ccoll_get_counters(pair.ranks[0], &counters, peers, 2) == CCOLL_OK);

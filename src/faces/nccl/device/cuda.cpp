@@ -32,11 +32,10 @@ void check(cudaError_t error, std::string_view what) {
 void check_presence(cudaError_t error) {
   if (error == cudaSuccess) return;
   (void)cudaGetLastError();
-  refuse(
-      ncclUnhandledCudaError,
-      "CUDA tells of no GPU: {} ({}); set CCOLL_NCCL_HOST=1 for communicators over memory of the "
-      "host",
-      cudaGetErrorString(error), cudaGetErrorName(error));
+  refuse(ncclUnhandledCudaError,
+         "CUDA finds no GPU: {} ({}); set CCOLL_NCCL_HOST=1 for communicators over memory of the "
+         "host",
+         cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
 /// The number of the capture that a stream is in; 0: none.
@@ -158,10 +157,9 @@ void Order::before(std::span<const cudaStream_t> streams) {
   state_->capture = capture_of(streams.front());
   for (const auto stream : streams)
     if (capture_of(stream) != state_->capture)
-      refuse(
-          ncclInvalidUsage,
-          "a group has streams of one communicator that are captured in one graph, and such that "
-          "are not: expected all alike");
+      refuse(ncclInvalidUsage,
+             "a group has both captured and uncaptured streams of one communicator: expected all "
+             "in one graph, or none");
   const auto& last = state_->behind();
   const bool is_awaited = last.stream && last.capture == state_->capture;
   for (const auto stream : streams)

@@ -79,7 +79,7 @@ ncclUniqueId shared_id(Communicator& communicator, const std::optional<ncclUniqu
     return id;
   }
   refuse(ncclInvalidArgument,
-         "no rank has given an id: one of the old ranks makes it by ncclCommGetUniqueId");
+         "no rank has given an id: one of the old ranks must make it by ncclCommGetUniqueId");
 }
 
 /// Called by a rank that is there already.
@@ -87,10 +87,10 @@ ncclResult_t grow_old(const char* function, const std::shared_ptr<Comm>& parent,
                       const ncclUniqueId* given_id, int rank, ncclComm_t* out, const void* config) {
   parent->check_parent(false);
   if (rank != -1)
-    refuse(ncclInvalidArgument, "rank is {}: expected -1 where comm is given, whose rank stays",
+    refuse(ncclInvalidArgument, "rank is {}: expected -1, because comm is given and keeps its rank",
            rank);
   if (size <= parent->size())
-    refuse(ncclInvalidArgument, "nRanks is {}: expected more than the {} that there are", size,
+    refuse(ncclInvalidArgument, "nRanks is {}: expected more than the present {}", size,
            parent->size());
   const auto own = given_id == nullptr ? std::nullopt : std::optional(*given_id);
   const auto inherits = inherited(read_config(config), parent->config());

@@ -38,7 +38,7 @@ void* allocate_on_host(std::size_t bytes) {
   const auto needed = std::max<std::size_t>(bytes, 1);
   std::size_t room = 0;
   if (__builtin_add_overflow(needed, kAlignment, &room))
-    refuse(ncclSystemError, "{} bytes: no memory is so large", bytes);
+    refuse(ncclSystemError, "size is {} bytes: no memory is that large", bytes);
   auto memory = ccoll::allocate(room);
   void* at = memory.data();
   at = std::align(kAlignment, needed, at, room);
@@ -52,7 +52,7 @@ void free_on_host(void* at) {
   auto& all = given_out();
   const std::lock_guard lock(all.mutex);
   if (all.by_address.erase(at) == 0)
-    refuse(ncclInvalidArgument, "ptr is no memory that ncclMemAlloc has given out");
+    refuse(ncclInvalidArgument, "ptr does not come from ncclMemAlloc");
 }
 
 /// A range as programs register it: with every communicator, again, and overlapping with others.
@@ -106,7 +106,7 @@ Memory taken_back(const void* given) {
   auto& all = registered();
   const std::lock_guard lock(all.mutex);
   if (all.handles.erase(handle) == 0)
-    refuse(ncclInvalidUsage, "handle is none that ncclCommRegister has given out");
+    refuse(ncclInvalidUsage, "handle does not come from ncclCommRegister");
   const std::unique_ptr<const Range> owned(handle);
   const auto entry = all.ranges.find(*handle);
   if (--entry->second.users > 0) return {};
@@ -124,8 +124,8 @@ void deregister(const void* given) {
   // Wait without the lock: other threads' calls would wait as long, one after another.
   if (!memory.reset_within(kPatience))
     log().warn(
-        "ncclCommDeregister: another rank still has memory of a GPU open that was "
-        "registered; do not free it before all ranks have let it go");
+        "ncclCommDeregister: another rank still maps the registered GPU memory; do not free it "
+        "before all ranks have unmapped it");
 }
 
 void check_range(const void* buffer, std::size_t bytes) {
@@ -195,7 +195,7 @@ CCOLL_NCCL_FACE(ncclResult_t, CommWindowDeregister, ncclComm_t comm, ncclWindow_
   return guarded("ncclCommWindowDeregister", [&] {
     comm_of(comm);
     if (win != nullptr)
-      refuse(ncclInvalidArgument, "win is no window of this library, which has none");
+      refuse(ncclInvalidArgument, "win is not a window: this library has no windows");
     return ncclSuccess;
   });
 }
@@ -205,7 +205,7 @@ CCOLL_NCCL_FACE(ncclResult_t, WinGetUserPtr, ncclComm_t comm, ncclWindow_t win, 
     comm_of(comm);
     given(ptr, "ptr") = nullptr;
     if (win != nullptr)
-      refuse(ncclInvalidArgument, "win is no window of this library, which has none");
+      refuse(ncclInvalidArgument, "win is not a window: this library has no windows");
     return ncclSuccess;
   });
 }

@@ -35,7 +35,7 @@ const ncclParamHandle& parameter(const char* key) {
   const std::string_view name = &given(key, "key");
   for (const auto& each : parameters())
     if (each.seen->name == name) return each;
-  refuse(ncclInvalidArgument, "{} is no variable of NCCL's that is set and means something here",
+  refuse(ncclInvalidArgument, "{} is not an NCCL variable that is set and has a meaning here",
          name);
 }
 
@@ -52,7 +52,7 @@ ncclResult_t number(const char* function, const ncclParamHandle* handle, T* out)
     const auto* const end = text.data() + text.size();
     const auto [rest, error] = std::from_chars(text.data(), end, value);
     if (error != std::errc() || rest != end)
-      refuse(ncclInvalidArgument, "{}={} is no number from {} to {}", handle->seen->name, text,
+      refuse(ncclInvalidArgument, "{}={} is not a number from {} to {}", handle->seen->name, text,
              +std::numeric_limits<T>::min(), +std::numeric_limits<T>::max());
     to = value;
     return ncclSuccess;

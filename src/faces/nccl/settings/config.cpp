@@ -72,7 +72,8 @@ void check(const Config& config) {
   check("minCTAs", config.min_ctas, 1, INT_MAX);
   check("maxCTAs", config.max_ctas, 1, INT_MAX);
   if (config.min_ctas != INT_MIN && config.max_ctas != INT_MIN && config.min_ctas > config.max_ctas)
-    refuse(ncclInvalidArgument, "config: minCTAs is {} and maxCTAs is {}: expected no less",
+    refuse(ncclInvalidArgument,
+           "config: minCTAs is {} and maxCTAs is {}: expected minCTAs to be at most maxCTAs",
            config.min_ctas, config.max_ctas);
   check("splitShare", config.split_share, 0, 1);
   check("collnetEnable", config.collnet_enable, 0, 1);

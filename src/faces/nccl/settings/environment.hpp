@@ -45,7 +45,7 @@ struct Settings {
   std::chrono::milliseconds warn_after = std::chrono::seconds(60);  ///< 0: never
   std::optional<int> blocking;
   std::string comm_id;  ///< the address for all ids; empty: none
-  bool tells_version = false;
+  bool logs_version = false;
   bool registers = true;
   /// Values of ccoll's own variables that the environment does not set.
   std::map<std::string, std::string> fallbacks;

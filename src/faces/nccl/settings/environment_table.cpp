@@ -64,9 +64,9 @@ constexpr char kIbRetryCnt[] = "CCOLL_IB_RETRY_CNT";
 
 Outcome debug(const std::string& value, Settings& read) {
   const auto level = in_lower_case(value);
-  read.tells_version = true;
+  read.logs_version = true;
   if (level == "info" || level == "trace") return sets(read, "CCOLL_LOG", level);
-  if (level == "version" || level == "warn") return {Fate::used, "tells the version"};
+  if (level == "version" || level == "warn") return {Fate::used, "logs the version"};
   return no_meaning("expected VERSION, WARN, INFO or TRACE");
 }
 
@@ -78,7 +78,7 @@ Outcome comm_id(const std::string& value, Settings& read) {
 Outcome comm_blocking(const std::string& value, Settings& read) {
   if (value != "0" && value != "1") return refused("expected 0 or 1");
   read.blocking = value == "1" ? 1 : 0;
-  return {Fate::used, "goes before ncclConfig_t::blocking"};
+  return {Fate::used, "overrides ncclConfig_t::blocking"};
 }
 
 Outcome net(const std::string& value, Settings& read) {

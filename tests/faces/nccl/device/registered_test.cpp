@@ -173,7 +173,7 @@ TEST_CASE("nccl devices: memory that another process has open is deregistered wi
     CHECK(refused == 1);
     CHECK(made_meanwhile == 10);
   });
-  CHECK(count_of("another rank still has memory of a GPU open", said) == 1);
+  CHECK(count_of("another rank still maps the registered GPU memory", said) == 1);
   int status = -1;
   REQUIRE(waitpid(other, &status, 0) == other);
   CHECK(status == 0);

@@ -87,13 +87,13 @@ TEST_CASE("nccl environment: settings of the face itself", "[faces][unit]") {
                                 {"NCCL_LOCAL_REGISTER", "0"}});
   CHECK(read.comm_id == "127.0.0.1:4000");
   CHECK(read.blocking == 0);
-  CHECK(read.tells_version);
+  CHECK(read.logs_version);
   CHECK_FALSE(read.registers);
   CHECK(read.fallbacks.empty());
   const auto none = translated({});
   CHECK(none.version == kReportedVersion);
   CHECK_FALSE(none.blocking);
-  CHECK_FALSE(none.tells_version);
+  CHECK_FALSE(none.logs_version);
   CHECK(none.registers);
 }
 

@@ -71,12 +71,12 @@ Result<Parcel> SocketExchange::receive(std::uint32_t from, TimePoint deadline) c
   net::Reader reader(parcel.bytes);
   const auto files = reader.number<std::uint32_t>();
   const auto bytes = reader.number<std::uint32_t>();
-  if (bytes > kMostBytes) return fail(ErrorKind::corrupt, "what it says at set-up is nonsense");
+  if (bytes > kMostBytes) return fail(ErrorKind::corrupt, "its set-up message is invalid");
   parcel.bytes.clear();
   CCOLL_TRY(read(from, bytes, parcel, deadline));
   if (parcel.files.size() == files) return parcel;
   return fail(ErrorKind::exhausted,
-              "{} of its {} descriptors came (is this rank's ulimit -n used up?)",
+              "{} of its {} descriptors arrived (is this rank's ulimit -n used up?)",
               parcel.files.size(), files);
 }
 
@@ -102,7 +102,7 @@ Status SocketExchange::wait(std::uint32_t peer, TimePoint deadline) const {
     if (ready > 0) return {};
     if (ready < 0 && errno != EINTR) return fail(ErrorKind::internal, "poll: {}", os_error(errno));
     if (Clock::now() >= deadline) {
-      return fail(ErrorKind::timed_out, "nothing has come of it in time");
+      return fail(ErrorKind::timed_out, "it sent nothing in time");
     }
   }
 }

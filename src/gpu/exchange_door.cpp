@@ -122,7 +122,7 @@ Result<FileDescriptor> ExchangeDoor::connect(std::uint32_t rank, const DoorAddre
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   if (!is_same_user(made->number()))
-    return fail(ErrorKind::unsupported, "its Unix socket is another user's");
+    return fail(ErrorKind::unsupported, "its Unix socket belongs to another user");
   const Hello hello{to.secret, rank};
   std::string bytes(sizeof hello, '\0');
   std::memcpy(bytes.data(), &hello, sizeof hello);

@@ -63,8 +63,8 @@ void tell_not_lent(const IpcMemory& memory) {
   static std::atomic<bool> is_told{false};
   if (is_told.exchange(true)) return;
   log().warn(
-      "memory of GPU {} that was registered is copied as if it were not, since other processes "
-      "cannot have it: {}; so may be other memory, of which nothing more is said",
+      "registered memory of GPU {} is copied as if it were not registered, because other processes "
+      "cannot map it: {}; other memory may be affected, too, without a further warning",
       memory.device(), memory.why_not());
 }
 

@@ -175,7 +175,7 @@ Status StagedStreamOp::enqueue(std::shared_ptr<StreamListener> listener) {
   if (!status) {
     keep_for_ever(std::shared_ptr<StreamHold>(std::move(hold)));
     return fail(status.error().kind,
-                "{}; what the stream has of the call may still use its buffers",
+                "{}; the part of the call that is in the stream may still use its buffers",
                 status.error().message);
   }
   is_in_stream_.store(true, std::memory_order_release);

@@ -21,10 +21,10 @@ Result<bool> needs_flush(const Driver& driver, int device) {
                         &ways, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, device),
                     "asking how a GPU is made to see what others write"));
   if ((ways & CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_MEMOPS) != 0) return true;
-  return fail(ErrorKind::unsupported,
-              "GPU {} neither sees in order what others write, nor can its "
-              "streams flush that",
-              device);
+  return fail(
+      ErrorKind::unsupported,
+      "GPU {} neither sees writes of other devices in order, nor can its streams flush them",
+      device);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ std::uint32_t number_of(int device) { return static_cast<std::uint32_t>(device);
 Status enable(int device, int peer) {
   int can = 0;
   CCOLL_TRY(cuda_status(cudaDeviceCanAccessPeer(&can, device, peer), "asking for peers"));
-  if (can == 0) return fail(ErrorKind::unsupported, "CUDA has no way there");
+  if (can == 0) return fail(ErrorKind::unsupported, "CUDA has no peer access between them");
   const auto error = cudaDeviceEnablePeerAccess(peer, 0);
   if (error != cudaErrorPeerAccessAlreadyEnabled) return cuda_status(error, "enabling access");
   (void)cudaGetLastError();

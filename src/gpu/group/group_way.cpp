@@ -42,7 +42,7 @@ class SharedStreamGroup final : public std::enable_shared_from_this<SharedStream
     try {
       std::thread([self = shared_from_this()] { self->let_go_on(); }).detach();
     } catch (...) {
-      log().error("no thread to let streams go on that have been given up");
+      log().error("there is no thread to let abandoned streams continue");
     }
   }
 

@@ -132,7 +132,8 @@ Status KernelCalls::exchange_limits(Exchange& exchange, Exchange::TimePoint dead
   for (const Parcel& parcel : *said) {
     net::Reader reader(parcel.bytes);
     most_blocks_ = std::min(most_blocks_, reader.number<std::uint32_t>());
-    if (!reader.complete()) return fail(ErrorKind::corrupt, "a rank says nonsense at set-up");
+    if (!reader.complete())
+      return fail(ErrorKind::corrupt, "the set-up message of a rank is invalid");
   }
   BlockBudget::of_process().limit(has_.get(), most_blocks_);
   return {};
@@ -159,10 +160,10 @@ Status KernelCalls::check_blocks(const LoweredTeam& lowered) const {
     const std::size_t blocks = lowered.blocks_of(rank).size();
     if (blocks <= most_blocks_) continue;
     return fail(ErrorKind::unsupported,
-                "a program of {} blocks of rank {}, which have to run at once: on all ranks' GPUs "
-                "{} at most do{}",
+                "a program has {} blocks of rank {} that must run at once: all ranks' GPUs run at "
+                "most {}{}",
                 blocks, rank, most_blocks_,
-                most_blocks_ == options_.most_blocks ? ", as told" : kBesideOthers);
+                most_blocks_ == options_.most_blocks ? ", as the options say" : kBesideOthers);
   }
   return {};
 }
@@ -175,14 +176,14 @@ Result<const GroupProgram*> KernelCalls::load(const LoweredTeam& lowered) {
       lowered.blocks, [](const TeamBlock& block) { return block.device == block.rank; });
   if (!is_apart || lowered.reads_across()) {
     return fail(ErrorKind::invalid_argument,
-                "a program whose ranks share GPUs or read others' buffers: expected is a GPU for "
-                "each, and slots or words for all that others read");
+                "the ranks of a program share GPUs or read each other's buffers: expected a GPU "
+                "for each rank, and slots or words for all that others read");
   }
   // A rank does not know which other ranks have their buffers in place.
   if (lowered.program.by_words && !lowered.in_place) {
     return fail(ErrorKind::invalid_argument,
-                "a program by words for ranks not all of which are in place: expected is one for "
-                "all in place, which serves the others, too");
+                "a program by words has ranks that are not in place: expected one lowered with all "
+                "ranks in place, which serves every call");
   }
   const BesideCaptures beside;
   auto loaded = std::make_unique<KernelProgram>();

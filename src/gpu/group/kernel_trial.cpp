@@ -53,7 +53,7 @@ Result<LoweredTeam> lowered_exchange(Rank size, bool by_words) {
   std::iota(request.devices.begin(), request.devices.end(), 0U);
   auto lowered = lower(request);
   if (lowered && lowered->program.by_words != by_words)
-    return fail(ErrorKind::internal, "what is to be tried out by words is not, or the other way");
+    return fail(ErrorKind::internal, "a trial by words got a program by slots, or the reverse");
   return lowered;
 }
 

@@ -78,7 +78,7 @@ Status Lending::open(Exchange& exchange, Exchange::TimePoint deadline) {
   try {
     thread_ = std::thread([this] { serve(); });
   } catch (const std::system_error& error) {
-    log().warn("no thread to map what other ranks lend of GPUs' memory: {}", error.what());
+    log().warn("there is no thread to map the GPU memory that other ranks lend: {}", error.what());
     inbox_ = FileDescriptor();
   }
   return {};
@@ -199,8 +199,8 @@ void Lending::note_answer(const Message& answer) {
 void Lending::tell_refused(std::string_view why) {
   if (std::exchange(is_refusal_told_, true)) return;
   log().warn(
-      "rank {}: memory of its GPU that is registered is copied as if it were not: {}; so may be "
-      "other memory, of which nothing more is said",
+      "rank {}: registered memory of its GPU is copied as if it were not registered: {}; other "
+      "memory may be affected, too, without a further warning",
       rank_, why);
 }
 

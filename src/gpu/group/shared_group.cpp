@@ -40,7 +40,8 @@ Status read_patterns(Trial& trial, const SharedGroup& group, std::uint32_t ranks
   const auto wrong = trial.find_wrong(trial.memory(), 0, ranks, limit);
   CCOLL_TRY(wrong);
   if (!*wrong) return {};
-  return fail(ErrorKind::unsupported, "the memory of rank {}'s GPU reads wrong", **wrong);
+  return fail(ErrorKind::unsupported, "reading the memory of rank {}'s GPU gives wrong data",
+              **wrong);
 }
 
 /// This rank's stream waits for a word that the host of the rank before writes. Then it writes a
@@ -99,7 +100,7 @@ Status agree(Exchange& exchange, const Status& own, std::string_view what,
     const auto kind = reader.number<std::uint32_t>();
     const auto text = reader.text();
     if (!reader.complete()) {
-      return fail(ErrorKind::corrupt, "rank {} says nonsense at set-up", rank);
+      return fail(ErrorKind::corrupt, "the set-up message of rank {} is invalid", rank);
     }
     if (kind != 0) {
       return fail(static_cast<ErrorKind>(kind - 1), "{}: rank {}: {}", what, rank, text);
@@ -134,8 +135,8 @@ Status SharedGroup::check_options() const {
     return {};
   }
   return fail(ErrorKind::invalid_argument,
-              "rank {} of {} with {} links and {} blocks: expected are 1 to {} ranks, and a link "
-              "and a block at least",
+              "rank {} of {} with {} links and {} blocks: expected 1 to {} ranks, and at least one "
+              "link and one block",
               options_.rank, options_.size, options_.links, options_.most_blocks, kMostTeamRanks);
 }
 
@@ -176,12 +177,11 @@ Status SharedGroup::map_all(std::vector<Parcel> parcels) {
     if (!reader.complete() || version != kVersion || size != options_.size ||
         links != options_.links || shared != options_.shared_bytes ||
         by_copies != options_.by_copies) {
-      return fail(
-          ErrorKind::mismatch,
-          "rank {} has version {}, {} ranks, {} links, {} bytes and copies {}: expected are "
-          "{}, {}, {}, {} and {}",
-          rank, version, size, links, shared, by_copies, kVersion, options_.size, options_.links,
-          options_.shared_bytes, options_.by_copies);
+      return fail(ErrorKind::mismatch,
+                  "rank {} has version {}, {} ranks, {} links, {} bytes and copies {}: expected "
+                  "{}, {}, {}, {} and {}",
+                  rank, version, size, links, shared, by_copies, kVersion, options_.size,
+                  options_.links, options_.shared_bytes, options_.by_copies);
     }
     if (rank == options_.rank) continue;
     if (parcel.files.size() != (rank == 0 ? 2U : 1U)) {

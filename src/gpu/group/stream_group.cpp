@@ -205,7 +205,8 @@ Status StreamGroup::wait(TimePoint deadline) {
   if (why.message.find(standing) == std::string::npos) why.message += "; " + standing;
   if (!is_over) {
     why.message += fmt::format(
-        "; its stream has not ended {} s after it was let go on: buffers may still be written",
+        "; its stream has not ended {} s after it was told to continue: buffers may still be "
+        "written",
         kGrace.count());
   }
   return tl::unexpected(std::move(why));

@@ -182,11 +182,12 @@ class Trials {
     const auto limit = Clock::now() + kLimit;
     CCOLL_TRY(launch_copy(there.data(), trial.memory(), kTrialBytes, {1, 64}, trial.stream()));
     CCOLL_TRY(trial.mark());
-    CCOLL_TRY(trial.wait(limit, "reading a pattern that its process has opened to others"));
+    CCOLL_TRY(trial.wait(limit, "reading a pattern that its process shares"));
     const auto wrong = trial.find_wrong(trial.memory(), number, 1, limit);
     CCOLL_TRY(wrong);
     if (!*wrong) return {};
-    return fail(ErrorKind::unsupported, "what its process has opened to others reads wrong");
+    return fail(ErrorKind::unsupported,
+                "reading the memory that its process shares gives wrong data");
   }
 
   ProcessMutex mu_;
@@ -235,8 +236,7 @@ Result<std::shared_ptr<IpcMemory>> IpcMemory::make(int device, std::byte* data,
   if (can == 0) {
     // The range may be of several mappings, and CUDA's range would be that of one of them.
     made->why_not_ =
-        "CUDA shares memory of cudaMalloc by handle, and none of its other kinds (managed, of "
-        "pools, mapped)";
+        "CUDA shares only memory of cudaMalloc by handle, not managed, pool or mapped memory";
     return made;
   }
   CUdeviceptr begin = 0;
@@ -278,7 +278,7 @@ Result<Borrowed> IpcMemory::borrow(int device, net::Reader& directions, FileDesc
   const Handle trial(directions.text());
   const Sample sample{trial, directions.number<std::uint32_t>()};
   if (!directions.complete() || !held.open())
-    return fail(ErrorKind::corrupt, "what is said of memory of cudaMalloc is nonsense");
+    return fail(ErrorKind::corrupt, "the description of memory of cudaMalloc is invalid");
   const auto part = std::make_shared<OpenedRange>(std::move(held));
   // A process does not open its own memory.
   if (const auto own = Registrations::of_process().find(id)) {

@@ -16,7 +16,7 @@ Result<Borrowed> borrow(int device, std::string_view directions, FileDescriptor 
     case LentBy::handle:
       return IpcMemory::borrow(device, reader, std::move(file));
   }
-  return fail(ErrorKind::corrupt, "it is offered in a way that is not known");
+  return fail(ErrorKind::corrupt, "it is offered in an unknown way");
 }
 
 }  // namespace ccoll::device

@@ -165,7 +165,7 @@ Result<Borrowed> SharedMemory::borrow(int device, net::Reader& directions,
                                       const FileDescriptor& file) {
   const auto id = directions.number<std::uint64_t>(), bytes = directions.number<std::uint64_t>();
   if (!directions.complete() || !file.open())
-    return fail(ErrorKind::corrupt, "what is said of shared memory is nonsense");
+    return fail(ErrorKind::corrupt, "the description of shared memory is invalid");
   // Memory of the same process and GPU has the same address here.
   auto memory = find(id, device);
   if (!memory) CCOLL_TRY(put(import(device, file, bytes), memory));

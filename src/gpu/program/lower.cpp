@@ -345,19 +345,19 @@ Result<LoweredTeam> lower(const LowerRequest& request) {
       request;
   if (slots == 0 || (!in_place.empty() && in_place.size() != problem.size)) {
     return fail(ErrorKind::invalid_argument,
-                "a team of {} ranks with {} slots per link, and whether it is in place said of {}; "
-                "needed are 1 slot or more, and all ranks or none",
+                "a team of {} ranks has {} slots per link, and in-place flags of {} ranks: "
+                "expected at least 1 slot, and flags of all ranks or none",
                 problem.size, slots, in_place.size());
   }
   if (problem.size > kMostTeamRanks) {
-    return fail(ErrorKind::unsupported, "a team of {} ranks: it has at most {}", problem.size,
+    return fail(ErrorKind::unsupported, "a team of {} ranks: expected at most {}", problem.size,
                 kMostTeamRanks);
   }
   if (!devices.empty() &&
       (devices.size() != problem.size || std::ranges::max(devices) >= kMostTeamDevices)) {
     return fail(ErrorKind::unsupported,
-                "a team of {} ranks, of {} of which is said that they are on GPUs up to number {}: "
-                "at most {} GPUs are a team's",
+                "a team of {} ranks has the GPUs of {} ranks, numbered up to {}: expected the GPUs "
+                "of all ranks, and at most {} GPUs",
                 problem.size, devices.size(), std::ranges::max(devices), kMostTeamDevices);
   }
   if (reduces(problem.kind) && !is_defined(op, type)) {

@@ -59,14 +59,14 @@ class Ordering {
   Status find_channels() {
     if (team_.program.by_words) {
       return fail(ErrorKind::invalid_argument,
-                  "steps of a program by words: expected is one lowered without");
+                  "steps of a program by words: expected one that is lowered without them");
     }
     for (const TeamBlock& block : team_.blocks) {
       for (std::uint32_t i = block.steps.begin; i < block.steps.end; ++i) {
         const TeamStep& step = team_.steps[i];
         if (step.lends) {
           return fail(ErrorKind::invalid_argument,
-                      "steps of a program that lends memory: expected is one lowered without");
+                      "steps of a program that lends memory: expected one that lends none");
         }
         for_ends(step.sends, [&](Channel& channel) { channel.from = block.rank; });
         for_ends(step.receives, [&](Channel& channel) { channel.to = block.rank; });

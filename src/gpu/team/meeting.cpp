@@ -26,15 +26,15 @@ Result<bool> fit(std::span<const TeamCall> calls) {
   if (odd == calls.end()) return true;
   if (std::ranges::find(calls, 0U, &TeamCall::capture) == calls.end()) return false;
   return fail(ErrorKind::mismatch,
-              "the streams of ranks {} and {} of a team are not captured in one graph: expected is "
+              "the streams of ranks {} and {} of a team are not captured in one graph: expected "
               "one for all ranks, or none",
               calls[0].rank, odd->rank);
 }
 
 Failure not_launched(std::uint32_t rank) {
   return {ErrorKind::timed_out,
-          fmt::format("rank {} of a team waited in vain for the launch, which the device's queue "
-                      "has no room for; its buffers may still be written",
+          fmt::format("rank {} of a team waited in vain for the launch, because the device's queue "
+                      "has no room for it; its buffers may still be written",
                       rank),
           std::nullopt};
 }
@@ -126,8 +126,8 @@ Status TeamMeeting::leave(std::uint32_t rank, TimePoint deadline) {
     if (*entry == Entry::entered) return {};
     if (*entry == Entry::apart) {
       return break_with({ErrorKind::mismatch,
-                         "the streams of a team's ranks are captured in graphs of their own: "
-                         "expected is one for all ranks",
+                         "the streams of a team's ranks are captured in different graphs: expected "
+                         "one for all ranks",
                          std::nullopt});
     }
     std::unique_lock lock(mu_);

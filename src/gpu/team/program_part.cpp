@@ -133,9 +133,9 @@ Status shape(ProgramPart& part, const ProgramKernel& kernel, const ProgramRoom& 
     return {};
   }
   return fail(ErrorKind::unsupported,
-              "a program of {} blocks, which have to run at once: GPU {} runs {} at most{}",
+              "a program has {} blocks that must run at once: GPU {} runs at most {}{}",
               part.program.block_count, device, most,
-              most != 0 && most == room.most_blocks ? ", as told" : room.beside);
+              most != 0 && most == room.most_blocks ? ", as the options say" : room.beside);
 }
 
 Result<std::byte*> ListMemory::take(std::size_t bytes) {

@@ -17,9 +17,10 @@ Result<std::unique_ptr<Team>> Team::make(const TeamOptions& options) {
                 options.ranks, options.most_threads, kMostTeamRanks, kMostTeamThreads);
   }
   if (!options.devices.empty() && options.devices.size() != options.ranks) {
-    return fail(ErrorKind::invalid_argument,
-                "the GPUs of {} of a team's {} ranks: expected are those of all, or none",
-                options.devices.size(), options.ranks);
+    return fail(
+        ErrorKind::invalid_argument,
+        "the GPUs of {} of a team's {} ranks are given: expected those of all ranks, or none",
+        options.devices.size(), options.ranks);
   }
   auto device = std::make_unique<Device>(options);
   CCOLL_TRY(device->open());

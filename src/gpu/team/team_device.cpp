@@ -339,7 +339,7 @@ std::uint64_t Team::Device::held_bytes(std::uint32_t rank) const {
 std::string Team::Device::standing() const {
   {
     const std::lock_guard lock(mu_);
-    if (launched_copies_) return "the last one's copies are not all made";
+    if (launched_copies_) return "the last call has unfinished copies";
   }
   return standing(launched());
 }

@@ -71,7 +71,8 @@ Result<LoadedProgram*> Team::Device::load(const LoweredTeam& lowered) {
 Status Team::Device::take_room(std::span<const BlockBudget::Need> needs) {
   if (!BlockBudget::of_process().take(this, needs)) {
     return fail(ErrorKind::unsupported,
-                "a program whose blocks another one has taken the room of{}", kBesideOthers);
+                "another program has taken the room that the blocks of this one need{}",
+                kBesideOthers);
   }
   const std::lock_guard lock(mu_);
   needs_.insert(needs_.end(), needs.begin(), needs.end());

@@ -300,7 +300,7 @@ TEST_CASE("direct: where it cannot be, messages are copied as ever, which is sai
   CHECK(said("are copied through the host, though CCOLL_GPU_DIRECT is 1: ") == (is_usual ? 0 : 2));
   if (why == "registration") CHECK(said("cannot be registered for RDMA: ") == 2);
   if (why == "no dma-buf") CHECK(said("makes no dma-buf of its memory") == 2);
-  if (why == "no flush") CHECK(said("nor can its streams flush that") == 2);
+  if (why == "no flush") CHECK(said("nor can its streams flush them") == 2);
 }
 
 TEST_CASE("direct: where only one end can, the other copies", "[comm][verbs]") {

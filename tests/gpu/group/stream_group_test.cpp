@@ -290,9 +290,9 @@ void test_not_mapped(unsigned seed) {
       {MemoryKind::allocated, "later", "rank 1: cuMemImportFromShareableHandle"},
       {MemoryKind::registered, "open", "rank 1: cudaIpcOpenMemHandle"},
       {MemoryKind::registered, "elsewhere",
-       "rank 1: what its process has opened to others reads wrong"},
+       "rank 1: reading the memory that its process shares gives wrong data"},
       {MemoryKind::registered, "endless",
-       "rank 1: reading a pattern that its process has opened to others did not end in time"},
+       "rank 1: reading a pattern that its process shares did not end in time"},
   };
   for (const auto& [kind, fault, said] : ways) {
     run_processes(fault, 3, [&](Rank rank, device::Exchange& exchange) {
@@ -717,7 +717,7 @@ void test_faults() {
       {"halved", 2, "what rank 2's kernel writes here by words is wrong"},
       {"export", 1, "rank 1: cuMemExportToShareableHandle"},
       {"import", 0, "rank 0: mapping rank 1's GPU memory: cuMemImportFromShareableHandle"},
-      {"apart", 2, "rank 2: the memory of rank 0's GPU reads wrong"},
+      {"apart", 2, "rank 2: reading the memory of rank 0's GPU gives wrong data"},
       {"words", 1, "a word that rank 1's stream writes is not seen"},
   };
   for (const auto& fault : faults) {

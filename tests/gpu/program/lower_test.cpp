@@ -162,7 +162,7 @@ TEST_CASE("lower: what cannot be run is refused with a reason", "[engine][device
   CHECK(lower(request).error().kind == ErrorKind::invalid_argument);
 
   const auto crowd = case_of(Kind::all_reduce, Algorithm::ring, kMostTeamRanks + 1, 30, 4);
-  CHECK(lower(crowd.request()).error().message == "a team of 65 ranks: it has at most 64");
+  CHECK(lower(crowd.request()).error().message == "a team of 65 ranks: expected at most 64");
 
   request = made.request();
   request.choice.slice_elems = 0;

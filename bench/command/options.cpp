@@ -59,7 +59,7 @@ std::string check_seconds(const std::string& text) {
 std::string check_not_negative(const std::string& text) {
   double value = 0;
   const bool good = CLI::detail::lexical_cast(text, value) && value >= 0 && value <= 1e9;
-  return good ? "" : fmt::format("{} is not a number from 0 up", text);
+  return good ? "" : fmt::format("{} is not a number of 0 or more", text);
 }
 
 void add_sizes(CLI::App& app, Raw& raw, Options& options) {
@@ -69,13 +69,15 @@ void add_sizes(CLI::App& app, Raw& raw, Options& options) {
   app.add_option("-b,--minbytes", raw.begin, "smallest size; 0 is followed by one element [8]");
   app.add_option("-e,--maxbytes", raw.end,
                  "largest size, with K, M, G or T, always measured [32M]");
-  auto* factor = app.add_option("-f,--stepfactor", options.sizes.factor,
-                                "each size times this [powers of 4: 1K, 4K, 16K, …]")
-                     ->check(CLI::Range(2, 1 << 20));
-  app.add_option("-i,--stepbytes", raw.step, "or each size this much more")->excludes(factor);
+  auto* factor =
+      app.add_option("-f,--stepfactor", options.sizes.factor,
+                     "each size is the one before times this [powers of 4: 1K, 4K, 16K, …]")
+          ->check(CLI::Range(2, 1 << 20));
+  app.add_option("-i,--stepbytes", raw.step, "or the one before plus this many bytes")
+      ->excludes(factor);
   app.add_option("--max-memory", raw.max_memory,
-                 "of a host, for all ranks' buffers there; -e is lowered to it [90 % of what the "
-                 "host has left]");
+                 "memory of a host that all its ranks' buffers may take; -e is lowered to fit "
+                 "[90 % of what the host has left]");
   app.add_option("--iters", options.effort.iters,
                  "timed calls per size; default: as many as a steady figure needs")
       ->check(CLI::Range(std::uint64_t{1}, kMostCalls));
@@ -99,31 +101,33 @@ void add_call(CLI::App& app, Raw& raw, Options& options) {
                  "root of broadcast, reduce, gather, scatter; all: each in turn [0]");
   app.add_flag("--in-place", options.in_place, "input and output are the same memory");
   app.add_option("--memory", options.memory,
-                 "of the buffers: ordinary, registered (ccoll::allocate), or mixed: that on odd "
-                 "ranks only [ordinary]");
-  app.add_option("--device", options.device,
-                 "whose memory the buffers are: host, or cuda: the GPUs of each host, which its "
-                 "ranks take in turn; calls are then in a CUDA stream of each rank's own and timed "
-                 "until that is done [host]");
+                 "kind of the buffers: ordinary, registered (ccoll::allocate), or mixed: "
+                 "registered on odd ranks only [ordinary]");
+  app.add_option(
+      "--device", options.device,
+      "where the buffers are: host, or cuda: on the GPUs of each host, which its ranks take in "
+      "turn; calls then run in a CUDA stream of each rank and are timed until it is done [host]");
   app.add_flag("--graph{10}", raw.graph,
-               "--device cuda: so many calls (10, or --graph=N) are captured as a graph, and its "
-               "launches timed; each call has pinned memory of its own; 0: none [0]")
+               "with --device cuda: capture this many calls (10, or --graph=N) as a graph, and "
+               "time its launches; each call has pinned memory of its own; 0: no graph [0]")
       ->check(CLI::Range(0, kMostGraphCalls));
   app.add_flag("--fresh", options.fresh,
-               "every rank writes its input again before every timed call: then it lies in that "
-               "rank's caches, as what a program has just computed does");
+               "every rank writes its input again before every timed call, so that it is in that "
+               "rank's caches, like data that a program has just computed");
   app.add_flag("--check,!--no-check", options.check, "check every result bit by bit [on]");
-  app.add_option("--skew", options.skew_ms,
-                 "also: processor time of a rank that waits so many ms for the last one")
+  app.add_option(
+         "--skew", options.skew_ms,
+         "also measure the processor time of a rank that waits this many ms for the last one")
       ->check(CLI::Range(1, 60'000));
   app.add_flag("--overlap", options.overlap,
-               "also: the time of a call whose caller sleeps meanwhile");
+               "also measure the time of a call whose caller sleeps meanwhile");
   app.add_option("--algo", raw.algorithms,
                  "ring, double_tree, …; a,b; all: each in turn; default: by cost");
   app.add_option("--transport", options.transport,
                  "shm (processes of one host), tcp, verbs (processes) or inproc (threads of one "
                  "process); default: by reach");
-  app.add_option("--lanes", options.lanes, "most copies of an algorithm's lanes")
+  app.add_option("--lanes", options.lanes,
+                 "upper bound on parallel lanes per algorithm; default: by cost")
       ->check(CLI::Range(1, kMaxLanes));
   app.add_option("--timeout", options.timeout_s,
                  "seconds that a call may take [CCOLL_TIMEOUT, 300]")

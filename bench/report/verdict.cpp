@@ -68,7 +68,7 @@ std::vector<std::string> Verdict::lines() const {
 void Verdict::add_baseline_lines(std::vector<std::string>& lines) const {
   lines.push_back(fmt::format("baseline {}", baseline_->description()));
   if (compared_ == 0) {
-    lines.push_back("FAILED: it has none of the rows that were measured");
+    lines.push_back("FAILED: the baseline has none of the rows that were measured");
   } else {
     lines.push_back(fmt::format("time/old: geometric mean of {} row{} {:.2f}", compared_,
                                 compared_ == 1 ? "" : "s",

@@ -68,7 +68,7 @@ class Diagnosis {
       else if (process.end == Process::End::signal && !process.told)
         say(fmt::format("{} was killed by {}", who, process.with));
       else if (process.end == Process::End::status && !has_dump(process.rank) && !process.told)
-        say(fmt::format("{} ended with status {}, and told of no failure", who, process.with));
+        say(fmt::format("{} ended with status {}, and reported no failure", who, process.with));
     }
   }
 

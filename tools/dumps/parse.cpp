@@ -134,7 +134,8 @@ Result<Dump> parse(std::string_view text) {
       return fail(ErrorKind::corrupt, "a dump with a time beyond the year 2262");
     return dump;
   } catch (const Json::exception& error) {
-    return fail(ErrorKind::corrupt, "no dump of ccoll: {}", what_is_wrong(error, text.size()));
+    return fail(ErrorKind::corrupt, "this is not a dump of ccoll: {}",
+                what_is_wrong(error, text.size()));
   }
 }
 

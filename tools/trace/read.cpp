@@ -88,7 +88,7 @@ class Reader {
     make_nanoseconds();
     if (unknown_ > 0)
       trace_.remarks.push_back(
-          fmt::format("{}: {} entries of kinds that this version does not know are passed over",
+          fmt::format("{}: {} entries of kinds that this version does not know are skipped",
                       trace_.path, unknown_));
     return std::move(trace_);
   }
@@ -130,7 +130,7 @@ class Reader {
   Status read_header() {
     if (bytes_.size() < kEntryBytes ||
         std::memcmp(bytes_.data(), kMagic.data(), kMagic.size()) != 0)
-      return wrong("this is no trace of ccoll, which begins with '{}'",
+      return wrong("this is not a trace of ccoll, which begins with '{}'",
                    std::string_view(kMagic.data(), kMagic.size() - 1));
     const auto header = take<FileHeader>();
     if (header.byte_order != kByteOrder)
@@ -306,7 +306,7 @@ Result<Trace> read_trace(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (error) return refuse(error.message());
-  if (!std::filesystem::is_regular_file(status)) return refuse("it is no file");
+  if (!std::filesystem::is_regular_file(status)) return refuse("it is not a file");
   const auto size = std::filesystem::file_size(path, error);
   if (error) return refuse(error.message());
   if (size > kMostFileBytes)

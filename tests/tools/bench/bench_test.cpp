@@ -269,7 +269,7 @@ TEST_CASE("options that cannot be carried out are refused with the reason", "[be
   CHECK(refusal({",", "-n", "2"}).starts_with("no operation given"));
   CHECK(refusal({"matrix", "all_reduce"}).find("'all_reduce' is not expected") == 0);
   CHECK(refusal({"all_reduce", "--min-busbw", "-1"}) ==
-        "--min-busbw: -1 is not a number from 0 up");
+        "--min-busbw: -1 is not a number of 0 or more");
   CHECK(refusal({"all_reduce", "--tolerance", "x"}) != "accepted");
   CHECK(refusal({"all_reduce", "--html", "-"}) != "accepted");
   CHECK(refusal({"broadcast", "--root", "x"}) == "--root x is neither a rank (0, 1, …) nor all");

@@ -69,7 +69,7 @@ TEST_CASE("cc-run's diagnosis: how ranks ended stands before what they said", "[
   CHECK(told({end_of(0, 1), end_of(1, SIGSEGV, true)}) ==
         Lines{"rank 1 (process 101) was killed by SIGSEGV", failure});
   CHECK(told({end_of(0, 1), end_of(1, 3)}) ==
-        Lines{"rank 1 (process 101) ended with status 3, and told of no failure", failure});
+        Lines{"rank 1 (process 101) ended with status 3, and reported no failure", failure});
   // No signal has the number 250.
   CHECK(told({end_of(0, 1), end_of(1, 250, true)}) ==
         Lines{"rank 1 (process 101) was killed by 250", failure});

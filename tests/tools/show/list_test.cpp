@@ -122,7 +122,7 @@ TEST_CASE("cc-show: wrong usage is told with what was expected", "[show][unit]")
   CHECK_THAT(refused({"list", "all_reduce", "--hosts", "4,x"}), Contains("like 4,4"));
   CHECK_THAT(refused({"list", "broadcast", "--root", "8"}), Contains("expected 0 to 7"));
   CHECK_THAT(refused({"list", "all_reduce", "-n", "0"}),
-             Contains("'0' is no number of ranks: expected 1 to"));
+             Contains("'0' is not a number of ranks: expected 1 to"));
   CHECK_THAT(
       refused({"page", "all_reduce", "-n", "64", "-o", "x.html"}),
       Contains("64 ranks are too many for cc-show page: expected 1 to 32; cc-show simulate"));

@@ -211,20 +211,21 @@ TEST_CASE("cc-show call: groups and splits that cannot be are refused", "[show]"
   };
   CHECK_THAT(split("all_gather_v", "1,2"),
              Contains("2 numbers in '1,2', expected one for each of"));
-  CHECK_THAT(split("all_gather", "1,-2,0"), Contains("'-2' is no number of elements"));
+  CHECK_THAT(split("all_gather", "1,-2,0"), Contains("'-2' is not a number of elements"));
   CHECK_THAT(split("all_gather", "1,2,0/1,2,0"), Contains("only all_to_all_v has one for each"));
   CHECK_THAT(split("all_to_all", "1,2,0/1,2,0"), Contains("or one for each of 3 ranks"));
-  CHECK_THAT(split("gather_v", "1,2,99999999999999999999"), Contains("is no number of elements"));
-  CHECK_THAT(split("gather_v", "1,2,1000000"), Contains("expected are at most 100000"));
+  CHECK_THAT(split("gather_v", "1,2,99999999999999999999"),
+             Contains("is not a number of elements"));
+  CHECK_THAT(split("gather_v", "1,2,1000000"), Contains("expected at most 100000"));
   CHECK_THAT(split("broadcast", "1,2,3"), Contains("broadcast has no blocks of different sizes"));
   CHECK_THAT(refused({"call", "scatter_v", "--count", "3"}), Contains("expected --splits"));
   const auto part = [](const std::string& groups) {
     return refused({"call", "reduce", "-n", "4", "--groups", groups, "--root", "1"});
   };
-  CHECK_THAT(part("0,1/2,4"), Contains("'4' is no rank from 0 to 3"));
+  CHECK_THAT(part("0,1/2,4"), Contains("'4' is not a rank from 0 to 3"));
   CHECK_THAT(part("0,1/1,2"), Contains("rank 1 is in it twice"));
   CHECK_THAT(part("0,1//2"), Contains("a group without ranks"));
-  CHECK_THAT(part("0,x"), Contains("'x' is no rank"));
+  CHECK_THAT(part("0,x"), Contains("'x' is not a rank"));
   CHECK_THAT(part("0,1/2"), Contains("root 1 does not exist among 1 ranks (group 2)"));
 }
 
@@ -249,7 +250,7 @@ TEST_CASE("cc-show call: numbers from a file, a line for each rank", "[show]") {
              Contains("rank 0: element 2 is 3.5, which int32 does not hold"));
   const File bad("1 two\n");
   CHECK_THAT(refused({"call", "all_reduce", "-n", "1", "--in", bad.path()}),
-             Contains("line 1: 'two' is no number"));
+             Contains("line 1: 'two' is not a number"));
 }
 
 TEST_CASE("cc-show call --buffers: each buffer gets what a call on it alone gives it",
@@ -342,20 +343,20 @@ TEST_CASE("cc-show call: lists, chains and calls that cannot be are refused", "[
   CHECK_THAT(call({"all_to_all", "--buffers", "1,2"}),
              Contains("--buffers 1,2: all_to_all takes no list of buffers; expected all_reduce"));
   CHECK_THAT(call({"all_gather_v", "--buffers", "1"}), Contains("all_gather_v takes no list"));
-  CHECK_THAT(call({"all_reduce", "--buffers", "1,x"}), Contains("'x' is no number of elements"));
+  CHECK_THAT(call({"all_reduce", "--buffers", "1,x"}), Contains("'x' is not a number of elements"));
   CHECK_THAT(call({"all_reduce", "--buffers", "1,,2"}), Contains("a comma without a number"));
   CHECK_THAT(call({"all_reduce", "--buffers", "1", "--count", "2"}),
              Contains("--count 2 and --buffers 1: expected one of them"));
   CHECK_THAT(call({"all_gather", "--buffers", "1", "--splits", "2"}),
              Contains("--splits 2 and --buffers 1: expected one of them"));
-  CHECK_THAT(call({"all_reduce", "--buffers", "50000,1"}), Contains("expected are at most 100000"));
+  CHECK_THAT(call({"all_reduce", "--buffers", "50000,1"}), Contains("expected at most 100000"));
   CHECK_THAT(call({"all_reduce", "--chain", "0,1"}),
              Contains("--chain 0,1: all_reduce does not hand messages on; expected send_recv"));
   CHECK_THAT(call({"send_recv", "--chain", "0,1", "--groups", "0,1"}),
              Contains("--chain 0,1 and --groups 0,1: expected one of them"));
   CHECK_THAT(call({"send_recv", "--chain", "0,1/2"}), Contains("a chain of rank 2 alone"));
   CHECK_THAT(call({"send_recv", "--chain", "0,1/1,2"}), Contains("rank 1 is in it twice"));
-  CHECK_THAT(call({"send_recv", "--chain", "0,4"}), Contains("'4' is no rank from 0 to 3"));
+  CHECK_THAT(call({"send_recv", "--chain", "0,4"}), Contains("'4' is not a rank from 0 to 3"));
   CHECK_THAT(call({"send_recv", "--chain", "0,1//2,3"}), Contains("a chain without ranks"));
   CHECK_THAT(call({"send_recv,barrier", "--chain", "0,1"}), Contains("expected one operation"));
   CHECK_THAT(call({"all_reduce,all_to_al"}), Contains("did you mean all_to_all?"));

@@ -154,7 +154,7 @@ TEST_CASE("cc-show simulate: wrong usage says what was given and what was expect
   };
   CHECK_THAT(refusal({}), Contains("no operation given"));
   CHECK_THAT(refusal({"al_reduce"}), Contains("did you mean all_reduce"));
-  CHECK_THAT(refusal({"all_reduce", "-n", "8,zero"}), Contains("'zero' is no number of ranks"));
+  CHECK_THAT(refusal({"all_reduce", "-n", "8,zero"}), Contains("'zero' is not a number of ranks"));
   CHECK_THAT(refusal({"all_reduce", "-n", "0"}), Contains("expected 1 to"));
   CHECK_THAT(refusal({"all_reduce", "-n", ","}), Contains("expected 1 to 64 numbers"));
   CHECK_THAT(refusal({"all_reduce", "-b", "8,many"}), Contains("'many' is not a size"));

@@ -161,8 +161,8 @@ TEST_CASE("trace: times do not wrap round, and steps end one after another", "[t
 }
 
 TEST_CASE("trace: what is no file, or too long a one, is not read", "[trace][unit]") {
-  CHECK_THAT(message_of(read_trace("/")), Catch::Contains("cannot read /: it is no file"));
-  CHECK_THAT(message_of(read_trace("/dev/zero")), Catch::Contains("it is no file"));
+  CHECK_THAT(message_of(read_trace("/")), Catch::Contains("cannot read /: it is not a file"));
+  CHECK_THAT(message_of(read_trace("/dev/zero")), Catch::Contains("it is not a file"));
   CHECK_THAT(message_of(read_trace("/nowhere")), Catch::Contains("No such file"));
   auto path = (std::filesystem::temp_directory_path() / "ccoll-trace-XXXXXX").string();
   const int file = mkstemp(path.data());

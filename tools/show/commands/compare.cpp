@@ -44,7 +44,7 @@ std::function<std::string(const std::string&)> finite_from(double least, double 
     double value = 0;
     const bool is_number = CLI::detail::lexical_cast(text, value);
     if (is_number && value >= least && value <= most) return std::string();
-    return fmt::format("'{}' is no number from {:g} to {:g}", text, least, most);
+    return fmt::format("'{}' is not a number from {:g} to {:g}", text, least, most);
   };
 }
 

@@ -100,7 +100,7 @@ Result<InputLines> input_lines(const std::string& path) {
     for (std::string word; words >> word;) {
       const auto value = evaluate(word, 0, 0, 0);
       if (!value || word.find_first_of("rin") != word.npos)
-        return fail(ErrorKind::invalid_argument, "{}, line {}: '{}' is no number", path,
+        return fail(ErrorKind::invalid_argument, "{}, line {}: '{}' is not a number", path,
                     lines.size(), word);
       numbers.push_back(*value);
     }
@@ -205,9 +205,8 @@ Status check_size(const Example& example) {
     }
   }
   if (all <= kMostElementsShown) return {};
-  return fail(ErrorKind::invalid_argument,
-              "{} ranks with {} elements in all: expected are at most {}", example.ranks, all,
-              kMostElementsShown);
+  return fail(ErrorKind::invalid_argument, "{} ranks with {} elements in all: expected at most {}",
+              example.ranks, all, kMostElementsShown);
 }
 
 /// Gives every rank its numbers, and memory for its results.
@@ -322,9 +321,10 @@ Action add_real_call(CLI::App& app) {
   app.add_option("--splits", words->splits,
                  "elements of each rank's block in a v-operation, like 1,0,2; for all_to_all_v "
                  "also a list for each sender, like 1,2/3,4 (default: r + 1 for rank r)");
-  app.add_option("--groups", words->groups,
-                 "groups that make the call each for itself, like 0,2/1,3; --root is then a "
-                 "number in the group");
+  app.add_option(
+      "--groups", words->groups,
+      "groups of ranks, each of which makes the call for itself, like 0,2/1,3; --root is then a "
+      "number in the group");
   app.add_option("--buffers", words->buffers,
                  "several buffers in the one call: the elements of each, like 2,3,1");
   app.add_option("--chain", words->chain,

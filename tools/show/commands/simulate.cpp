@@ -59,8 +59,8 @@ Result<std::vector<Rank>> ranks_of(const std::string& list) {
     const auto [stopped, error] = std::from_chars(part.data(), end, ranks);
     if (error != std::errc() || stopped != end || ranks == 0 || ranks > kMostRanks)
       return fail(ErrorKind::invalid_argument,
-                  "-n {}: '{}' is no number of ranks: expected 1 to {}, like 8,64,512", list, part,
-                  kMostRanks);
+                  "-n {}: '{}' is not a number of ranks: expected 1 to {}, like 8,64,512", list,
+                  part, kMostRanks);
     all.push_back(ranks);
   }
   if (all.empty() || all.size() > kMostValues)

@@ -57,7 +57,7 @@ void add_problem_options(CLI::App& app, CallWords& words, std::uint32_t most_ran
     const bool is_number = CLI::detail::lexical_cast(text, ranks) && ranks >= 1;
     if (is_number && ranks <= most_ranks) return std::string();
     if (!is_number || most_ranks == kMostRanks)
-      return fmt::format("'{}' is no number of ranks: expected 1 to {}", text, most_ranks);
+      return fmt::format("'{}' is not a number of ranks: expected 1 to {}", text, most_ranks);
     return fmt::format(
         "{} ranks are too many for cc-show {}: expected 1 to {}; cc-show simulate goes up to {}",
         ranks, command, most_ranks, kMostRanks);

@@ -106,10 +106,10 @@ void set_clocks(std::vector<Trace>& traces, TracedJob& job) {
   }
   job.hosts = hosts.size();
   if (clocks.size() > 1) {
-    job.remarks.push_back(fmt::format(
-        "the ranks have {} different clocks, put beside each other by the time of day: what is "
-        "said of ranks on different hosts is only as good as their clocks agree",
-        clocks.size()));
+    job.remarks.push_back(
+        fmt::format("the ranks have {} different clocks, aligned by the time of day: comparisons "
+                    "between hosts are only as accurate as their clocks",
+                    clocks.size()));
   }
   std::uint64_t first = UINT64_MAX;
   for (Trace& trace : traces) {
@@ -235,7 +235,7 @@ Result<TracedCall> call_in(const TracedGroup& group, std::uint64_t sequence) {
       call.planned = planned;
       call.signature = run->signature;
     } else if (!(planned == call.planned)) {
-      return fail(ErrorKind::corrupt, "{}: call {} is carried out otherwise than on other ranks",
+      return fail(ErrorKind::corrupt, "{}: call {} has another plan than on other ranks",
                   group.ranks[rank]->path, sequence);
     }
     call.whole.programs[rank] = program_of(planned, rank);

@@ -39,8 +39,8 @@ Result<BufferCounts> buffer_counts_of(const bench::Operation& operation, const s
     const char* const end = word.data() + word.size();
     const auto [stopped, error] = std::from_chars(word.data(), end, count);
     if (error != std::errc() || stopped != end || count > UINT32_MAX)
-      return fail(ErrorKind::invalid_argument, "--buffers {}: '{}' is no number of elements", text,
-                  word);
+      return fail(ErrorKind::invalid_argument, "--buffers {}: '{}' is not a number of elements",
+                  text, word);
   }
   if (counts.size() != static_cast<std::size_t>(std::ranges::count(text, ',')) + 1)
     return fail(ErrorKind::invalid_argument,

@@ -104,8 +104,8 @@ class Evaluation {
   char take() { return at_ < text_.size() ? text_[at_++] : '\0'; }
   tl::unexpected<Failure> expected(std::string_view what) {
     const char found = peek();
-    return fail(ErrorKind::invalid_argument, "'{}', column {}: {}, expected is {}", text_, at_ + 1,
-                found == '\0' ? "it ends" : fmt::format("'{}'", found), what);
+    return fail(ErrorKind::invalid_argument, "'{}', column {}: found {}, expected {}", text_,
+                at_ + 1, found == '\0' ? "the end" : fmt::format("'{}'", found), what);
   }
 
   const std::string_view text_;

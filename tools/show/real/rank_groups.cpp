@@ -23,7 +23,7 @@ Result<std::vector<RankGroup>> rank_groups_of(const std::string& text, std::uint
       const char* const end = word.data() + word.size();
       const auto [stopped, error] = std::from_chars(word.data(), end, rank);
       if (error != std::errc() || stopped != end || rank >= ranks)
-        return fail(ErrorKind::invalid_argument, "{} {}: '{}' is no rank from 0 to {}", option,
+        return fail(ErrorKind::invalid_argument, "{} {}: '{}' is not a rank from 0 to {}", option,
                     text, word, ranks - 1);
       if (taken[rank])
         return fail(ErrorKind::invalid_argument, "{} {}: rank {} is in it twice", option, text,

@@ -29,7 +29,8 @@ Result<std::vector<std::uint64_t>> row_of(const std::string& all, std::string_vi
     const auto [stopped, error] = std::from_chars(word.data(), end, elems);
     if (error != std::errc() || stopped != end || elems > kMostInBlock)
       return fail(ErrorKind::invalid_argument,
-                  "--splits {}: '{}' is no number of elements (0 to {})", all, word, kMostInBlock);
+                  "--splits {}: '{}' is not a number of elements (0 to {})", all, word,
+                  kMostInBlock);
     row.push_back(elems);
   }
   if (row.size() != static_cast<std::size_t>(size))

@@ -80,7 +80,7 @@ def _options(options, settings):
     for name, value in settings.items():
         if name.startswith("_") or not hasattr(made, name):
             known = ", ".join(each for each in dir(Options) if not each.startswith("_"))
-            raise TypeError(f"'{name}' is no option: expected one of {known}")
+            raise TypeError(f"'{name}' is not an option: expected one of {known}")
         try:
             setattr(made, name, value)
         except TypeError:

@@ -133,7 +133,7 @@ void bind_questions(Class& communicator) {
             return self.open()->rank_in(*other.open(), rank);
           },
           "other"_a, "rank"_a,
-          "The rank in `other` of this communicator's `rank`; None if it has it not.")
+          "The rank in `other` of this communicator's `rank`; None if that rank is not in it.")
       .def(
           "job_rank", [](const Comm& self, int rank) { return self.open()->job_rank(rank); },
           "rank"_a, "The rank in the communicator that create() made.")

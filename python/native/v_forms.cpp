@@ -20,7 +20,8 @@ using Counts = std::optional<std::vector<std::int64_t>>;
 template <typename AnyBlock>
 std::vector<AnyBlock> cut(const AnyBlock& whole, const Counts& counts, int parts) {
   std::vector<AnyBlock> blocks;
-  if (parts > 1 && whole.count % 2 != 0) refuse("blocks: half a complex number is left over");
+  if (parts > 1 && whole.count % 2 != 0)
+    refuse("blocks: the elements end with half a complex number");
   // Blocks begin where rows do.
   const auto row = whole.row_length;
   auto* at = static_cast<const std::byte*>(whole.data);
@@ -54,9 +55,9 @@ std::vector<AnyBlock> blocks_of(Arguments& arguments, handle object, const Count
   };
   if (!is_list(object)) {
     if (!counts)
-      refuse(
-          std::string(arguments.call()) + ": " + name +
-          " is no list: expected a list with an array for each rank, or the counts of one array");
+      refuse(std::string(arguments.call()) + ": " + name +
+             " is not a list: expected a list with an array for each rank, or the counts of one "
+             "array");
     const AnyBlock whole = add(object, name);
     return cut(whole, counts, arguments.parts());
   }

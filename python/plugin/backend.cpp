@@ -27,7 +27,7 @@ void check_all_there(const Communicator& parent, Communicator& made,
   auto all = excluded;
   all.insert(all.end(), missing.begin(), missing.end());
   std::sort(all.begin(), all.end());
-  TORCH_CHECK(false, "ccoll: shrink_group: ranks ", as_list(missing), " are gone, too: exclude ",
+  TORCH_CHECK(false, "ccoll: shrink_group: ranks ", as_list(missing), " are lost, too: exclude ",
               as_list(all));
 }
 

@@ -85,8 +85,7 @@ void check(const char* call, const Tensor& tensor) {
                      ": give its dense parts, or its values()");
   if (tensor.is_quantized()) refuse(call, "a quantised tensor: give its int_repr()");
   if (!tensor.is_cpu())
-    refuse(call, "a tensor on " + tensor.device().str() +
-                     ": this backend serves tensors of the CPU alone");
+    refuse(call, "a tensor on " + tensor.device().str() + ": this backend takes CPU tensors only");
 }
 
 void check_apart(const char* call, const Tensor& tensor) {
@@ -295,7 +294,7 @@ Reduction reduction_of(const char* call, const c10d::ReduceOp& op, at::ScalarTyp
   const bool is_fraction = at::isFloatingType(type) || at::isComplexType(type);
   if (plain >= ReduceOp::bit_and && is_fraction)
     refuse(call, std::string(to_string(plain)) + " of " + name_of(type) +
-                     ": bits of integers and bool only");
+                     ": bitwise reductions take integers and bool only");
   if (at::isComplexType(type) && plain != ReduceOp::sum && plain != ReduceOp::avg)
     refuse(call, std::string(to_string(plain)) + " of " + name_of(type) +
                      ": expected sum or avg, which complex numbers have");

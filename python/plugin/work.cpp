@@ -227,7 +227,7 @@ float Work::getDuration() const {
   // The library's thread may come a moment after this one.
   for (int i = 0; i < 1000 && duration_ns_ < 0; i++)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  TORCH_CHECK(duration_ns_ >= 0, "ccoll: _get_duration: nobody has told when the operation ended");
+  TORCH_CHECK(duration_ns_ >= 0, "ccoll: _get_duration: the end of the operation was not recorded");
   return static_cast<float>(static_cast<double>(duration_ns_) / 1e6);
 }
 

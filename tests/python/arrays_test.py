@@ -249,7 +249,7 @@ def test_other_arguments_that_do_not_fit_are_named(alone):
 
 
 def test_options_that_do_not_fit_are_named():
-    with pytest.raises(TypeError, match="'tiemout' is no option: expected one of algorithm"):
+    with pytest.raises(TypeError, match="'tiemout' is not an option: expected one of algorithm"):
         ccoll.create(tiemout=3)
     with pytest.raises(TypeError, match="option checksum is 'x': expected bool"):
         ccoll.create(checksum="x")

@@ -53,5 +53,5 @@ def test_other_backends_are_refused():
         "except RuntimeError as error: print(error)\n"
         "dist.cleanup_dist(), dist.cleanup_dist()\n"
     )
-    assert "'gloo': without torch there is 'ccoll' alone" in said and "file:///x" in said, said
+    assert "'gloo': without torch only 'ccoll' works" in said and "file:///x" in said, said
     assert "call cleanup_dist() first" in said, said

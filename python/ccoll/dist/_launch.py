@@ -60,7 +60,7 @@ def init_process_group(backend: str | None = None, *arguments: Any, launcher: st
     """
     if launcher is not None:
         if arguments:
-            raise TypeError(f"init_process_group: {len(arguments)} more arguments beside launcher: expected names")
+            raise TypeError(f"init_process_group: {len(arguments)} extra positional arguments: expected keywords")
         init_dist(launcher, backend, **named)
         return
     if has_torch() and backend is not None and "ccoll" in backend:
@@ -149,5 +149,5 @@ def _choose_device(local_rank: int, backend: str | None) -> str | None:
             getattr(torch, kind).set_device(local_rank % getattr(torch, kind).device_count())
             return backend or own
     if backend in ("nccl", "smddp"):
-        raise RuntimeError(f"init_dist: backend {backend!r} needs a GPU, and none is here: give 'ccoll' or none")
+        raise RuntimeError(f"init_dist: backend {backend!r} needs a GPU, and there is none: give 'ccoll' or None")
     return backend or "ccoll"

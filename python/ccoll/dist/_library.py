@@ -50,7 +50,7 @@ def tell_if_forgotten() -> None:
     for name in ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "CCOLL_SIZE"):
         size = os.environ.get(name, "1")
         if size not in ("", "1"):
-            log.warning("%s is %s, but this process has joined no group: its calls work alone", name, size)
+            log.warning("%s is %s, but this process is in no group: its calls stay local", name, size)
             return
 
 

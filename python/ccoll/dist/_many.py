@@ -258,7 +258,7 @@ def _tell_apart(
             extra = sorted(set(theirs).symmetric_difference(everyone[0]))[:3]
             raise ccoll.Mismatch(
                 f"{call}: rank {rank} passes {len(theirs) - 1} tensors, where rank {first} passes "
-                f"{len(everyone[0]) - 1} tensors; one of them alone has {', '.join(extra)}"
+                f"{len(everyone[0]) - 1} tensors; only one of them has {', '.join(extra)}"
             )
         this, that = next((a, b) for a, b in zip(theirs, everyone[0]) if a != b)
         raise ccoll.Mismatch(f"{call}: rank {rank} passes {this}, where rank {first} passes {that}")

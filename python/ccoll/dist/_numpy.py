@@ -51,7 +51,7 @@ def init_process_group(
         raise RuntimeError("init_process_group: this process is in a process group: call cleanup_dist() first")
     _check_backend("init_process_group", backend)
     if init_method not in (None, "env://"):
-        raise ValueError(f"init_process_group: init_method is {init_method!r}: without torch there is 'env://' alone")
+        raise ValueError(f"init_process_group: init_method is {init_method!r}: without torch only 'env://' works")
     for name, value in (("RANK", rank), ("WORLD_SIZE", world_size)):
         if value >= 0:
             os.environ[name] = str(value)
@@ -61,7 +61,7 @@ def init_process_group(
 
 def _check_backend(call: str, backend: str | None) -> None:
     if backend not in (None, "ccoll"):
-        raise ValueError(f"{call}: backend is {backend!r}: without torch there is 'ccoll' alone")
+        raise ValueError(f"{call}: backend is {backend!r}: without torch only 'ccoll' works")
 
 
 def destroy_process_group(group: Group = None) -> None:

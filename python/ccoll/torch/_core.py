@@ -146,7 +146,7 @@ class Core:
             missing = [rank for rank in expected if parent.rank_in(made, rank) is None]
             made.leave()
             raise RuntimeError(
-                f"ccoll: shrink_group: ranks {missing} are gone, too: exclude {sorted([*excluded, *missing])}"
+                f"ccoll: shrink_group: ranks {missing} are lost, too: exclude {sorted([*excluded, *missing])}"
             )
         identity = f"{self.identity}-{self.shrinks}"
         return Core(self.store, made.rank, made.size, name, timeout, made, identity)

@@ -29,7 +29,7 @@ def take_over() -> None:
     if not hasattr(distributed_c10d, "_register_builtin_gloo_backend"):
         # An older torch makes its own backends by name, before it looks for registered ones.
         raise RuntimeError(
-            f"{VARIABLE}={name}: torch {torch.__version__} lets nobody else serve that name, torch 2.15 does; "
+            f"{VARIABLE}={name}: torch {torch.__version__} lets no other backend use that name, torch 2.15 does; "
             'write "ccoll" as the backend\'s name'
         )
     dist.Backend.register_backend(name, _create, extended_api=True, devices=["cpu"])

@@ -53,7 +53,7 @@ def reduction(call: str, op: Any, tensor: torch.Tensor) -> Any:
             raise refuse(call, f"{name} of bool tensors has no meaning; SUM and MAX are `or`, MIN and PRODUCT `and`")
         return _OF_BOOL[name]
     if name.startswith("bit_") and (tensor.dtype.is_floating_point or tensor.dtype.is_complex):
-        raise refuse(call, f"{name} of {tensor.dtype}: bits of integers and bool only")
+        raise refuse(call, f"{name} of {tensor.dtype}: bitwise reductions take integers and bool only")
     return name
 
 
@@ -72,7 +72,7 @@ def _check(call: str, tensor: torch.Tensor) -> None:
     if tensor.is_quantized:
         raise refuse(call, "a quantised tensor: give its int_repr()")
     if tensor.device.type != "cpu":
-        raise refuse(call, f"a tensor on {tensor.device}: this backend serves tensors of the CPU alone")
+        raise refuse(call, f"a tensor on {tensor.device}: this backend takes CPU tensors only")
 
 
 def _check_apart(call: str, tensor: torch.Tensor) -> None:

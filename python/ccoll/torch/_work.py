@@ -175,7 +175,7 @@ class Work(c10d.Work):
             if self._duration is not None:
                 return self._duration
             time.sleep(0.001)
-        raise RuntimeError("ccoll: _get_duration: nobody has told when the operation ended")
+        raise RuntimeError("ccoll: _get_duration: the end of the operation was not recorded")
 
     # How it ends.
 
@@ -233,7 +233,7 @@ class Batched(Work):
 
     def _real(self) -> Work:
         if self._batch is None:
-            raise RuntimeError("ccoll: the message is in a batch that was not ended: it was not sent")
+            raise RuntimeError("ccoll: the batch of the message was not ended, so the message was not sent")
         return self._batch
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:

@@ -157,7 +157,7 @@ def one_more_is_gone(rank, size):
     with pytest.raises(dist.DistBackendError):
         dist.all_reduce(torch.ones(1))
         dist.all_reduce(torch.ones(1))
-    with pytest.raises(RuntimeError, match=r"ranks \[2\] are gone, too: exclude \[1, 2\]"):
+    with pytest.raises(RuntimeError, match=r"ranks \[2\] are lost, too: exclude \[1, 2\]"):
         dist.shrink_group([1])
 
 

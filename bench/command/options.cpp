@@ -257,11 +257,11 @@ Result<Options> finish(const Raw& raw, Options options) {
   }
   if (options.csv == "-" && options.json == "-") {
     return fail(ErrorKind::invalid_argument,
-                "--csv - and --json - both want standard output: give one of them a file");
+                "--csv - and --json - both write to standard output: give one of them a file");
   }
   if (options.command == Options::Command::matrix) CCOLL_TRY(check_matrix(options));
   if (options.html == "-") {
-    return fail(ErrorKind::invalid_argument, "--html wants the name of a file");
+    return fail(ErrorKind::invalid_argument, "--html needs the name of a file");
   }
   if (!options.transport.empty())
     CCOLL_TRY(check_word("transport", options.transport, values_of("CCOLL_TRANSPORT").words));

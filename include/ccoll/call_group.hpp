@@ -24,7 +24,7 @@ CCOLL_API void group_begin();
 
 /// Waits until all calls of the group are over, moving all of them on, and then throws the first
 /// failure among them, in the order of the calls. The end of an inner group does nothing. Throws
-/// Error{invalid_argument} if no group was begun.
+/// Error{invalid_argument} if no group is open.
 ///
 /// Work::wait in the open group first lets calls that were put off come into their streams, until
 /// its own is over or its time has passed. Work::test lets them go on as far as they can without

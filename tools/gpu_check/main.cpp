@@ -170,7 +170,8 @@ Arguments parse(int count, char** given) {
       arguments.mps = true;
       continue;
     }
-    if (i + 1 == count) refuse(fmt::format("{}: no such option, or nothing behind it", option));
+    if (i + 1 == count)
+      refuse(fmt::format("{}: the option is unknown, or its value is missing", option));
     const std::string value = given[++i];
     if (option == "--out") {
       arguments.run.out = value;

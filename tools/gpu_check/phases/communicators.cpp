@@ -208,7 +208,7 @@ class TriedRank {
     auto communicator = make("calls", 0, std::size_t{64} << 20);
     auto crowded = make("crowded", 0, std::size_t{64} << 10);
     const bool is_made_by_device = communicator.counters().device_workspace_bytes > 0;
-    judge(is_made_by_device == (way_ != "host"), "calls do not go that way");
+    judge(is_made_by_device == (way_ != "host"), "calls are not made that way");
     graphs(communicator, host);
     trials(communicator, host);
     messages(communicator, host);

@@ -134,7 +134,7 @@ std::vector<std::string> Disturbance::end() {
                                     "copies on the legacy default stream", "uses many streams"};
   for (std::size_t kind = 0; kind < kinds; kind++) {
     if (rounds_[kind] == 0)
-      wrong_.push_back(fmt::format("the thread that {} never has", kNames[kind]));
+      wrong_.push_back(fmt::format("the thread that {} has never done so", kNames[kind]));
   }
   return wrong_;
 }

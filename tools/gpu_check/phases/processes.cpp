@@ -213,7 +213,8 @@ class Process {
  private:
   int run_on_gpus() {
     int gpus = 0;
-    if (cudaGetDeviceCount(&gpus) != cudaSuccess) findings_.wrong("nobody knows how many GPUs");
+    if (cudaGetDeviceCount(&gpus) != cudaSuccess)
+      findings_.wrong("CUDA does not say how many GPUs there are");
     for (const Rank size : {Rank{2}, Rank{3}, kProcesses}) {
       if (static_cast<int>(size) > gpus || part_.rank >= size) continue;
       if (const Status ran = run_kernels(size); !ran) {
@@ -223,7 +224,7 @@ class Process {
       }
     }
     if (part_.rank == 0 && gpus == 1)
-      std::printf("there is one GPU: nothing is said of processes with one each\n");
+      std::printf("there is one GPU: processes with a GPU each were not checked\n");
     return close();
   }
 
@@ -485,7 +486,7 @@ int run_processes(const PhaseContext& context) {
     if (mps.runs()) {
       run_pool(context, Setting::by_mps, findings);
     } else {
-      std::printf("MPS cannot be started here: nothing is said of it\n");
+      std::printf("MPS cannot be started here: it was not checked\n");
     }
     context.records.add({{"phase", context.name}, {"what", "mps"}, {"started", mps.runs()}});
   }

@@ -136,7 +136,7 @@ class FaultyRank {
           "its error does not name that rank: " + found_.said);
     if (what_.fault == Fault::aborted)
       judge(found_.said.find(kReason) != std::string::npos,
-            "its error has not the reason that was given: " + found_.said);
+            "its error lacks the reason that was given: " + found_.said);
   }
 
   /// A copy, a kernel and a copy.

@@ -388,7 +388,7 @@ bool Communicator::Implementation::round_as_owner(Messages::Attention attention)
   if (!moved && has_news_.load(std::memory_order_relaxed) && take_news_as_owner()) return true;
   moved_ |= moved;
   if (moved) movements_++;
-  if (moved && waits_told_) take_waits_back_as_owner();
+  if (moved && waits_reported_) take_waits_back_as_owner();
   return moved;
 }
 

@@ -330,7 +330,7 @@ class Communicator::Implementation final
   Status find_device();
   /// Finds how devices make collectives. Collective if they use stream steps.
   Status find_device_way();
-  void tell_device_way() const;
+  void log_device_way() const;
   Status make_device_way(std::span<const PeerAddress> ranks);
   Status join_team(std::shared_ptr<device::Staging> staging, std::span<const PeerAddress> ranks);
   void take_device_way(std::shared_ptr<device::DeviceWay> way);
@@ -407,7 +407,7 @@ class Communicator::Implementation final
   /// directly; returns whether that worked. `needs_flush` is set if the stream has to flush then.
   bool make_direct(MessageOperation& operation, bool& needs_flush);
   /// Logs it once per level.
-  void tell_not_direct(LogLevel level, Rank peer, std::string_view why);
+  void log_not_direct(LogLevel level, Rank peer, std::string_view why);
 
   // groups.cpp
   Result<std::vector<Rank>> subgroup_ranks(std::span<const int> ranks) const;
@@ -576,7 +576,7 @@ class Communicator::Implementation final
   static std::string_view not_begun(const CollectiveOperation& operation);
   void publish_as_owner(CollectiveOperation& operation, Clock::time_point now);
   /// Tells control which ranks this rank waits for; taken back once anything moves.
-  void tell_waits_as_owner();
+  void report_waits_as_owner();
   void take_waits_back_as_owner();
   /// Looks once, shortly before an operation's time limit, whether ranks wait in a cycle; true when
   /// that moment is now.
@@ -598,8 +598,8 @@ class Communicator::Implementation final
                               Clock::time_point& next) const;
   void look_at_long_wait_as_owner(CollectiveOperation& operation, Clock::time_point now,
                                   Clock::time_point& next);
-  void tell_long_waits_as_owner(std::span<const std::shared_ptr<MessageOperation>> late,
-                                Clock::time_point now) const;
+  void log_long_waits_as_owner(std::span<const std::shared_ptr<MessageOperation>> late,
+                               Clock::time_point now) const;
 
   // stands.cpp
   /// Sets the answer for ranks that ask; nothing: this rank moves.
@@ -636,7 +636,7 @@ class Communicator::Implementation final
   bool knows_devices_ = false;               // immutable after make: CUDA is in use here
   std::uint64_t cached_bytes_ = UINT64_MAX;  // for PlanRequest; immutable after make
   /// One bit per log level.
-  std::atomic<unsigned> told_not_direct_{0};
+  std::atomic<unsigned> logged_not_direct_{0};
   const std::shared_ptr<Waiter> waiter_;
 
   std::atomic<bool> closed_{false};
@@ -655,7 +655,7 @@ class Communicator::Implementation final
   // guarded by the streams' submission()
   /// How devices make each call, if they do.
   std::unordered_map<Signature, OnDevice, SignatureHash> device_programs_;
-  bool has_told_refusal_ = false;  ///< about a call that fits no device
+  bool has_logged_refusal_ = false;  ///< about a call that fits no device
 
   std::optional<Failure> broken_;
   std::optional<Standing> at_break_;  ///< as broken_
@@ -664,7 +664,7 @@ class Communicator::Implementation final
   std::optional<DifferentCalls> different_;  ///< if the suspicion is a mismatch
   Clock::time_point suspected_until_;
   bool moved_ = true;            ///< since supervise_as_owner last looked
-  bool waits_told_ = false;      ///< to control
+  bool waits_reported_ = false;  ///< to control
   std::uint64_t movements_ = 0;  ///< rounds in which anything moved
   std::uint32_t resting_ = 0;    ///< threads that have waited in the flag's queue already
   Clock::time_point rest_until_ = Clock::time_point::max();  ///< the first of their limits
@@ -702,7 +702,7 @@ class Communicator::Implementation final
   History history_;
   Labels labels_;
   std::vector<std::pair<Rank, Waiting>> ahead_;  // guarded by mutex_
-  std::optional<MadeCall> told_label_;           // guarded by mutex_: the last; no signature
+  std::optional<MadeCall> received_label_;       // guarded by mutex_: the last; no signature
   std::atomic<bool> has_ahead_{false};           // whether there are any; spares the lock
   std::map<std::uint64_t, std::string> cycles_;  // guarded by mutex_: by sequence
   std::optional<StandReport> stand_;             // guarded by mutex_: of this rank

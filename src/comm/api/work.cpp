@@ -17,9 +17,9 @@ namespace ccoll {
 namespace {
 
 /// One call of a function that was given to on_done.
-class Told final : public Callback {
+class OnDoneCallback final : public Callback {
  public:
-  Told(std::shared_ptr<Work::State> state, std::function<void(const Error*)> tell)
+  OnDoneCallback(std::shared_ptr<Work::State> state, std::function<void(const Error*)> tell)
       : state_(std::move(state)), tell_(std::move(tell)) {}
 
   void run() noexcept override {
@@ -68,9 +68,9 @@ void Work::on_done(std::function<void(const Error*)> tell) {
   if (!tell) raise({ErrorKind::invalid_argument, "on_done: no function is given", std::nullopt});
   if (auto started = caught([] { return CallbackThreads::start(), Status(); }); !started)
     raise(started.error());
-  auto told = std::make_unique<Told>(state_, std::move(tell));
-  if (!state_ || state_->operations.empty()) return CallbackThreads::run(std::move(told));
-  const auto ending = std::make_shared<Ending>(std::move(told), state_->operations.size());
+  auto callback = std::make_unique<OnDoneCallback>(state_, std::move(tell));
+  if (!state_ || state_->operations.empty()) return CallbackThreads::run(std::move(callback));
+  const auto ending = std::make_shared<Ending>(std::move(callback), state_->operations.size());
   for (const auto& operation : state_->operations) operation->endings.add(ending);
 }
 

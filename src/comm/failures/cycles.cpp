@@ -13,12 +13,12 @@ namespace {
 /// A cycle is sought this long before a call's time limit, but not in the first three quarters.
 constexpr std::chrono::milliseconds kBefore{500};
 
-/// Further messages are not told of.
-constexpr std::size_t kMostTold = 16;
+/// Further messages are not reported.
+constexpr std::size_t kMostReported = 16;
 
 }  // namespace
 
-void Communicator::Implementation::tell_waits_as_owner() {
+void Communicator::Implementation::report_waits_as_owner() {
   std::vector<OpenWait> waits;
   const auto add = [&](std::uint64_t sequence, std::string text, const std::vector<Rank>& ranks) {
     OpenWait wait{id_, sequence, std::move(text), {}};
@@ -42,7 +42,7 @@ void Communicator::Implementation::tell_waits_as_owner() {
     // A transfer that is on its way may only be slow.
     const bool stands = operation->stage == MessageOperation::Stage::posted ||
                         operation->stage == MessageOperation::Stage::requested;
-    if (waits.size() >= kMostTold) break;
+    if (waits.size() >= kMostReported) break;
     if (!stands) continue;
     add(kFirstMessage + operation->record,
         fmt::format("{} of communicator {}",
@@ -50,12 +50,12 @@ void Communicator::Implementation::tell_waits_as_owner() {
                     shown_label(name_)),
         messages_.awaited(*operation));
   }
-  waits_told_ = true;
+  waits_reported_ = true;
   member_->control().tell_waits(id_, std::move(waits));
 }
 
 void Communicator::Implementation::take_waits_back_as_owner() {
-  if (!std::exchange(waits_told_, false)) return;
+  if (!std::exchange(waits_reported_, false)) return;
   note_stand(std::nullopt);
   member_->control().tell_waits(id_, {});
 }
@@ -71,7 +71,7 @@ bool Communicator::Implementation::seek_cycle_as_owner(Operation& operation, std
     return false;
   }
   operation.sought = true;
-  tell_waits_as_owner();
+  report_waits_as_owner();
   member_->control().seek_cycle(id_, sequence);
   return true;
 }

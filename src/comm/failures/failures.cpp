@@ -411,7 +411,7 @@ void Communicator::Implementation::publish_as_owner(CollectiveOperation& operati
   if (now - operation.begun >= kPublishAgain)
     look_for(operation.plan->awaited(Plan::Which::never_connected));
   operation.publish_at = now + kPublishAgain;
-  tell_waits_as_owner();
+  report_waits_as_owner();
 }
 
 void Communicator::Implementation::look_for(const std::vector<Rank>& ranks) {
@@ -452,19 +452,19 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
       continue;
     }
     if (!suspicion_) next = std::min(next, operation->deadline);
-    if (now - operation->begun >= kPublishAfter && !waits_told_) tell_waits_as_owner();
-    if (!waits_told_) next = std::min(next, operation->begun + kPublishAfter);
+    if (now - operation->begun >= kPublishAfter && !waits_reported_) report_waits_as_owner();
+    if (!waits_reported_) next = std::min(next, operation->begun + kPublishAfter);
     seek_cycle_as_owner(*operation, kFirstMessage + operation->record, now, next);
     const auto wait = long_wait_as_owner(*operation, now, next);
     if (wait == LongWait::asked)
       std::ranges::copy(messages_.awaited(*operation), std::back_inserter(asks.ranks));
-    if (wait == LongWait::told) late.push_back(operation);
+    if (wait == LongWait::logged) late.push_back(operation);
     if (looks && operation->pattern.from && !messages_.hears(*operation->pattern.from))
       silent.push_back(*operation->pattern.from);
   }
   look_for(silent);
   if (!asks.ranks.empty()) ask_for_stands_as_owner(std::move(asks));
-  tell_long_waits_as_owner(late, now);
+  log_long_waits_as_owner(late, now);
 }
 
 std::optional<Failure> Communicator::Implementation::in_vain_as_owner(

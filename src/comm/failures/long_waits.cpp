@@ -15,7 +15,7 @@ namespace {
 constexpr std::chrono::milliseconds kAskBefore{500};
 
 /// Further messages that wait as long are only counted.
-constexpr std::size_t kMostTold = 4;
+constexpr std::size_t kMostLogged = 4;
 
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -25,15 +25,15 @@ LongWait Communicator::Implementation::long_wait_as_owner(Operation& operation,
                                                           Clock::time_point now,
                                                           Clock::time_point& next) const {
   const auto limit = options_.warn_after;
-  if (limit.count() == 0 || operation.long_wait == LongWait::told) return LongWait::no;
+  if (limit.count() == 0 || operation.long_wait == LongWait::logged) return LongWait::no;
   const auto due = deadline_after(limit, operation.stands.since.value_or(operation.begun));
   const auto soon = due - std::min<Clock::duration>(limit / 4, kAskBefore);
   auto stage = LongWait::no;
   if (now >= due)
-    stage = LongWait::told;
+    stage = LongWait::logged;
   else if (now >= soon)
     stage = LongWait::asked;
-  if (stage != LongWait::told) next = std::min(next, stage == LongWait::no ? soon : due);
+  if (stage != LongWait::logged) next = std::min(next, stage == LongWait::no ? soon : due);
   const bool is_news = stage != operation.long_wait;
   operation.long_wait = stage;
   return is_news ? stage : LongWait::no;
@@ -46,10 +46,10 @@ void Communicator::Implementation::look_at_long_wait_as_owner(CollectiveOperatio
     case LongWait::no:
       return;
     case LongWait::asked:
-      tell_waits_as_owner();
+      report_waits_as_owner();
       member_->control().seek_cycle(id_, operation.run.sequence);
       return ask_for_stands_as_owner(operation, now);
-    case LongWait::told:
+    case LongWait::logged:
       break;
   }
   const Failure late{ErrorKind::timed_out,
@@ -59,9 +59,9 @@ void Communicator::Implementation::look_at_long_wait_as_owner(CollectiveOperatio
   log().warn("{}", for_caller(late, operation.label).message);
 }
 
-void Communicator::Implementation::tell_long_waits_as_owner(
+void Communicator::Implementation::log_long_waits_as_owner(
     std::span<const std::shared_ptr<MessageOperation>> late, Clock::time_point now) const {
-  for (const auto& operation : late.first(std::min(late.size(), kMostTold))) {
+  for (const auto& operation : late.first(std::min(late.size(), kMostLogged))) {
     const Failure failure{
         ErrorKind::timed_out,
         fmt::format("{} has waited for {:.3g} s, {}; it waits for {}{}{}",
@@ -71,8 +71,8 @@ void Communicator::Implementation::tell_long_waits_as_owner(
         std::nullopt};
     log().warn("{}", for_caller(failure, operation->label).message);
   }
-  if (late.size() > kMostTold)
-    log().warn("{}: {} more messages have waited as long", name_, late.size() - kMostTold);
+  if (late.size() > kMostLogged)
+    log().warn("{}: {} more messages have waited as long", name_, late.size() - kMostLogged);
 }
 
 }  // namespace ccoll

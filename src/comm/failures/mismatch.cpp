@@ -74,7 +74,7 @@ std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
   }
   std::unique_lock lock(mutex_);
   if (kind == kTellsLabel) {
-    told_label_ = MadeCall{*from, waiting.sequence, {}, waiting.note};
+    received_label_ = MadeCall{*from, waiting.sequence, {}, waiting.note};
     lock.unlock();
     waiter_->ring();
     return std::nullopt;
@@ -211,9 +211,10 @@ bool Communicator::Implementation::take_label_as_owner() {
   if (!different_) return false;
   auto& theirs = different_->theirs;
   std::lock_guard lock(mutex_);
-  if (!told_label_ || told_label_->rank != theirs.rank || told_label_->sequence != theirs.sequence)
+  if (!received_label_ || received_label_->rank != theirs.rank ||
+      received_label_->sequence != theirs.sequence)
     return false;
-  theirs.note = told_label_->note;
+  theirs.note = received_label_->note;
   suspicion_->message = different_->text();
   return true;
 }

@@ -13,7 +13,7 @@ namespace ccoll {
 namespace {
 
 /// A program whose every call has another size would fill the log.
-constexpr std::size_t kMostChoicesTold = 256;
+constexpr std::size_t kMostChoicesLogged = 256;
 
 enum class Relation { same_process, same_host, other_host };
 
@@ -76,12 +76,12 @@ std::string choice_text(const Signature& signature, const Chosen& chosen) {
                      chosen.choice.lanes == 1 ? "" : "s", chosen.reason);
 }
 
-void tell_choice(std::uint32_t rank, const Signature& signature, const Chosen& chosen) {
-  static std::atomic<std::size_t> told{0};
+void log_choice(std::uint32_t rank, const Signature& signature, const Chosen& chosen) {
+  static std::atomic<std::size_t> logged{0};
   auto level = LogLevel::debug;
-  if (rank == 0 && log().tells(LogLevel::info) && told < kMostChoicesTold) {
+  if (rank == 0 && log().tells(LogLevel::info) && logged < kMostChoicesLogged) {
     level = LogLevel::info;
-    if (++told == kMostChoicesTold)
+    if (++logged == kMostChoicesLogged)
       log().info("further choices are logged by CCOLL_LOG=debug only");
   }
   if (log().tells(level)) log().at(level, "rank {}: {}", rank, choice_text(signature, chosen));

@@ -33,6 +33,6 @@ std::string choice_text(const Signature& signature, const Chosen& chosen);
 
 /// Logs choice_text: as `info` at rank 0, because all ranks choose alike. Elsewhere, and once a
 /// process has told so many that nobody reads on, as `debug`.
-void tell_choice(std::uint32_t rank, const Signature& signature, const Chosen& chosen);
+void log_choice(std::uint32_t rank, const Signature& signature, const Chosen& chosen);
 
 }  // namespace ccoll

@@ -13,7 +13,7 @@ namespace {
 /// Most ranks that one call asks; each costs one message, and one back.
 constexpr std::size_t kMostAsked = 8;
 /// Longest answer that is shown: the other rank may run another version.
-constexpr std::size_t kMostSaid = 160;
+constexpr std::size_t kLongestAnswer = 160;
 /// Beginning of an answer from a rank that has not begun the call.
 constexpr std::string_view kNotReached = "had not reached this call";
 
@@ -28,9 +28,9 @@ std::optional<Rank> AskedStands::absent(std::uint64_t call, const std::vector<Ra
   const auto is_needed = [&](Rank rank) { return std::ranges::count(needed, rank) > 0; };
   for (const auto& [rank, said] : answers)
     if (said.starts_with(kNotReached) && is_needed(rank)) return rank;
-  const auto mute = std::ranges::find_if(
+  const auto silent = std::ranges::find_if(
       ranks, [&](Rank rank) { return !answers.contains(rank) && is_needed(rank); });
-  return mute == ranks.end() ? std::nullopt : std::optional(*mute);
+  return silent == ranks.end() ? std::nullopt : std::optional(*silent);
 }
 
 void Communicator::Implementation::note_stand(std::optional<StandReport> stand) {
@@ -101,7 +101,7 @@ void Communicator::Implementation::take_answer(Rank from, const Waiting& answer)
   const std::lock_guard lock(mutex_);
   if (!asked_ || asked_->sequence != answer.sequence) return;
   if (std::ranges::find(asked_->ranks, from) == asked_->ranks.end()) return;
-  const auto said = printable(answer.note, kMostSaid);
+  const auto said = printable(answer.note, kLongestAnswer);
   asked_->answers[from] = said.whole ? said.text : said.text + "...";
 }
 
@@ -110,14 +110,14 @@ std::string Communicator::Implementation::answers_about(std::uint64_t sequence,
   const std::lock_guard lock(mutex_);
   if (!asked_ || asked_->sequence != sequence || asked_->ranks.empty()) return "";
   std::vector<std::string> said;
-  std::vector<Rank> mute;
+  std::vector<Rank> silent;
   for (const auto rank : asked_->ranks) {
     if (const auto answer = asked_->answers.find(rank); answer != asked_->answers.end())
       said.push_back(fmt::format("rank {} {}", rank, answer->second));
     else
-      mute.push_back(rank);
+      silent.push_back(rank);
   }
-  if (!mute.empty()) said.push_back(list_ranks(mute) + " did not answer");
+  if (!silent.empty()) said.push_back(list_ranks(silent) + " did not answer");
   return fmt::format("; asked {} ms before: {}", whole_milliseconds(now - asked_->at),
                      joined(said, "; "));
 }

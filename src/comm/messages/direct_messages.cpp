@@ -19,13 +19,13 @@ bool Communicator::Implementation::make_direct(MessageOperation& operation, bool
   if (const auto way = transport_to(peer).value_or("no transport");
       way != "verbs" || options_.checksum) {
     // Most jobs have such pairs of ranks, and nothing is wrong with them.
-    tell_not_direct(LogLevel::info, peer,
-                    way == "verbs" ? "slices carry checksums" : "they go by " + way);
+    log_not_direct(LogLevel::info, peer,
+                   way == "verbs" ? "slices carry checksums" : "they go by " + way);
     return false;
   }
   const auto exported = device::export_range({data, operation.bytes});
   if (!exported) {
-    tell_not_direct(LogLevel::warn, peer, exported.error().message);
+    log_not_direct(LogLevel::warn, peer, exported.error().message);
     return false;
   }
   const Owner owner(*this);
@@ -34,7 +34,7 @@ bool Communicator::Implementation::make_direct(MessageOperation& operation, bool
   if (!made) {
     // A link that broke meanwhile is reported elsewhere.
     if (made.error().kind == ErrorKind::unsupported)
-      tell_not_direct(LogLevel::warn, peer, made.error().message);
+      log_not_direct(LogLevel::warn, peer, made.error().message);
     return false;
   }
   operation.direct = std::move(*made);
@@ -42,10 +42,9 @@ bool Communicator::Implementation::make_direct(MessageOperation& operation, bool
   return true;
 }
 
-void Communicator::Implementation::tell_not_direct(LogLevel level, Rank peer,
-                                                   std::string_view why) {
+void Communicator::Implementation::log_not_direct(LogLevel level, Rank peer, std::string_view why) {
   const auto bit = 1U << static_cast<unsigned>(level);
-  if ((told_not_direct_.fetch_or(bit) & bit) != 0) return;
+  if ((logged_not_direct_.fetch_or(bit) & bit) != 0) return;
   log().at(level,
            "rank {}: messages in streams with rank {} are copied through the host, though "
            "CCOLL_GPU_DIRECT is 1: {}; other pairs may be affected, too, without a further warning",

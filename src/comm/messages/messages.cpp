@@ -24,8 +24,8 @@ std::shared_ptr<MessageOperation> MessageOperation::like(const MessageOperation&
   return made;
 }
 
-Messages::Messages(const Group& group, LinkTable& links, const Limits& limits, Told told)
-    : group_(group), links_(links), limits_(limits), told_(std::move(told)) {
+Messages::Messages(const Group& group, LinkTable& links, const Limits& limits, ForCaller for_caller)
+    : group_(group), links_(links), limits_(limits), for_caller_(std::move(for_caller)) {
   links_.listen(kHeadLane);
 }
 
@@ -162,7 +162,7 @@ void Messages::complete(MessageOperation& operation, std::optional<Failure> fail
   pending_.pop_back();
   record_end(*held, failure.has_value());
   if (tracing_ != nullptr && !failure && held->what != What::probe) trace(*held);
-  if (failure) held->failure = told_(std::move(*failure), held->label);
+  if (failure) held->failure = for_caller_(std::move(*failure), held->label);
   held->end();
   // Set this even if nothing is left: a thread that waits for it must not sleep now.
   moved_ = true;
@@ -236,7 +236,7 @@ void Messages::end_pending(const Failure& failure) {
   over_ = true;
   for (const auto& operation : std::exchange(pending_, {})) {
     record_end(*operation, true);
-    operation->failure = told_(failure, operation->label);
+    operation->failure = for_caller_(failure, operation->label);
     operation->end();
   }
 }

@@ -133,9 +133,9 @@ class Messages {
   };
 
   /// Makes a failure what the caller of an operation with that label is to see.
-  using Told = std::function<Failure(Failure failure, std::string_view label)>;
+  using ForCaller = std::function<Failure(Failure failure, std::string_view label)>;
 
-  Messages(const Group& group, LinkTable& links, const Limits& limits, Told told);
+  Messages(const Group& group, LinkTable& links, const Limits& limits, ForCaller for_caller);
   /// Reports operations that begin to `recorder`, and those that are over to `tracing`, unless that
   /// is null.
   void record(FlightRecorder* recorder, Tracing* tracing) {
@@ -349,7 +349,7 @@ class Messages {
   const Group& group_;
   LinkTable& links_;
   const Limits limits_;
-  const Told told_;
+  const ForCaller for_caller_;
   std::vector<std::unique_ptr<Channel>> channels_;  // those opened
   std::unordered_map<Rank, Channel*> by_peer_;
   Matcher matcher_;

@@ -47,7 +47,7 @@ struct Standstill {
 enum class LongWait : std::uint8_t {
   no,
   asked,  ///< others were asked: the report comes soon
-  told,
+  logged,
 };
 
 struct Operation {

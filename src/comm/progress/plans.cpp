@@ -115,7 +115,7 @@ Result<std::shared_ptr<Plan>> Communicator::Implementation::plan_for(const Call&
   request.op = kernel_op(call.op);
   request.cached_bytes = cached_bytes_;
   request.oversubscribed = oversubscribed_;
-  tell_choice(rank(), asked, chosen);
+  log_choice(rank(), asked, chosen);
   if (sizes_are_private(request.problem) && !tells_empty_blocks(request.problem)) {
     Problem check;
     check.size = size();

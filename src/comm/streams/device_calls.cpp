@@ -91,7 +91,7 @@ Status Communicator::Implementation::find_device_way() {
   device_way_ = pick_device_way(ranks, options_.device.way);
   // If ranks differ, the first one with a GPU tells it for all.
   const auto first = std::ranges::find_if(ranks, [](const auto& each) { return each.device != 0; });
-  if (device_way_.way == DeviceWay::host && first - ranks.begin() == rank()) tell_device_way();
+  if (device_way_.way == DeviceWay::host && first - ranks.begin() == rank()) log_device_way();
   while (device_way_.way != DeviceWay::host && !has_device_way()) CCOLL_TRY(make_device_way(ranks));
   if (has_device_way() || id_ != job()) return {};
   return stream_calls_.staging(options_.device.ordinal).and_then([](auto* staging) {
@@ -99,7 +99,7 @@ Status Communicator::Implementation::find_device_way() {
   });
 }
 
-void Communicator::Implementation::tell_device_way() const {
+void Communicator::Implementation::log_device_way() const {
   log().info("{}: collectives in CUDA's streams go by {}: {}", name_, to_string(device_way_.way),
              device_way_.why);
 }
@@ -112,7 +112,7 @@ Status Communicator::Implementation::make_device_way(std::span<const PeerAddress
   if (!staging && !is_group) return tl::unexpected(std::move(staging.error()));
   const auto made =
       is_group ? make_group(std::move(staging)) : join_team(std::move(*staging), ranks);
-  if (rank() == 0 && made) tell_device_way();
+  if (rank() == 0 && made) log_device_way();
   if (made) return {};
   const auto fall_back = [&](DeviceWay way, const Failure& why) {
     device_way_.way = way;
@@ -257,7 +257,7 @@ Result<Communicator::Implementation::OnDevice> Communicator::Implementation::loa
          .type = call.type,
          .op = call.op.op()});
     if (program) {
-      tell_choice(rank(), asked, chosen);
+      log_choice(rank(), asked, chosen);
       return OnDevice{chosen.choice.algorithm, std::move(*program)};
     }
     if (program.error().kind != ErrorKind::unsupported)
@@ -265,7 +265,7 @@ Result<Communicator::Implementation::OnDevice> Communicator::Implementation::loa
     refusal = std::move(program.error());
   }
   if (rank() == 0) {
-    const bool is_first = !std::exchange(has_told_refusal_, true);
+    const bool is_first = !std::exchange(has_logged_refusal_, true);
     log().at(is_first ? LogLevel::warn : LogLevel::info,
              "{}: {} goes through the host, not by {}: {}{}", name_, describe(asked),
              to_string(device_way_.way), refusal.message,

@@ -40,7 +40,7 @@ class SharedStreamGroup final : public std::enable_shared_from_this<SharedStream
     group_->abort(why);
     if (is_aborted_.exchange(true)) return;
     try {
-      std::thread([self = shared_from_this()] { self->let_go_on(); }).detach();
+      std::thread([self = shared_from_this()] { self->let_continue(); }).detach();
     } catch (...) {
       log().error("there is no thread to let abandoned streams continue");
     }
@@ -90,7 +90,7 @@ class SharedStreamGroup final : public std::enable_shared_from_this<SharedStream
       : group_(std::move(group)), counts_plain_calls_(group_->plain_calls().has_value()) {}
 
   /// Goes on as long as anybody else has the group.
-  void let_go_on() {
+  void let_continue() {
     constexpr std::chrono::microseconds kAgain{100};
     constexpr std::chrono::milliseconds kIdle{100};
     while (weak_from_this().use_count() > 1) {
@@ -136,7 +136,7 @@ class GroupStreamOp final : public DeviceStreamOp {
     return group_->group().standing(*static_cast<const GroupDeviceProgram&>(*program_).program);
   }
   void release() override {
-    if (is_captured()) let_go_on();
+    if (is_captured()) let_continue();
   }
   void forsake() override {
     group_->abort({ErrorKind::aborted, "a rank's communicator has ended", std::nullopt});

@@ -122,7 +122,7 @@ std::optional<Lending::Loan> Lending::find(const std::byte* data, std::uint64_t 
       if (const auto offered = offer(*memory, lent.number); !offered) {
         lent.is_refused = true;
         // Others report a rank that has gone.
-        if (offered.error().kind != ErrorKind::peer_lost) tell_refused(offered.error().message);
+        if (offered.error().kind != ErrorKind::peer_lost) log_refusal(offered.error().message);
       }
     }
     wake();
@@ -188,7 +188,7 @@ void Lending::note_answer(const Message& answer) {
     if (lent.number != answer.number) continue;
     if (answer.kind == Message::Kind::refused) {
       lent.is_refused = true;
-      tell_refused(fmt::format("rank {}: {}", answer.from, answer.text));
+      log_refusal(fmt::format("rank {}: {}", answer.from, answer.text));
     }
     ++lent.answers;
   }
@@ -196,8 +196,8 @@ void Lending::note_answer(const Message& answer) {
 }
 
 /// The caller holds the lock.
-void Lending::tell_refused(std::string_view why) {
-  if (std::exchange(is_refusal_told_, true)) return;
+void Lending::log_refusal(std::string_view why) {
+  if (std::exchange(is_refusal_logged_, true)) return;
   log().warn(
       "rank {}: registered memory of its GPU is copied as if it were not registered: {}; other "
       "memory may be affected, too, without a further warning",

@@ -109,7 +109,7 @@ class Lending final : public Registrations::Watcher {
   void note_answer(const Message& answer);
   Status offer(Lendable& memory, std::uint32_t number);
   void withdraw(const Lent& lent);
-  void tell_refused(std::string_view why);
+  void log_refusal(std::string_view why);
   void send(std::uint32_t to, Message message);
   bool send_waiting();
   void close(Outbox& outbox);
@@ -132,7 +132,7 @@ class Lending final : public Registrations::Watcher {
   std::map<std::uint64_t, Lent> lent_;  // guarded by mu_; by id
   std::vector<std::uint32_t> rounds_;   // guarded by mu_; by place, numbers it had
   std::vector<bool> taken_;             // guarded by mu_; by place
-  bool is_refusal_told_ = false;        // guarded by mu_
+  bool is_refusal_logged_ = false;      // guarded by mu_
   bool is_over_ = false;                // guarded by mu_
   std::thread thread_;
 };

@@ -61,7 +61,7 @@ class DeviceStreamOp : public StreamOp, public std::enable_shared_from_this<Devi
   Status put_behind();
   /// For a captured call: its stream waits each time until the host lets it go on.
   Status put_wait_for_host();
-  void let_go_on() { std::atomic_ref(lease_.words->go).store(1, std::memory_order_release); }
+  void let_continue() { std::atomic_ref(lease_.words->go).store(1, std::memory_order_release); }
   /// Replaces put_behind() if nobody makes the call: its stream needs no more room, and no buffers
   /// once it has passed what is in it.
   void put_off();

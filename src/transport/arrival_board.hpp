@@ -50,8 +50,8 @@ class ArrivalBoard {
     if (arrived_.size() * descriptors_ < net::waiting_connections()) return true;
     if (!std::exchange(complained_, true))
       log().warn(
-          "rank {}: {} connections wait for calls that this rank has not made; the senders of more "
-          "wait, too (the number follows the limit of descriptors, ulimit -n)",
+          "rank {}: {} connections wait for calls that this rank has not made yet; further senders "
+          "have to wait (a higher ulimit -n admits more)",
           rank_, arrived_.size());
     return false;
   }

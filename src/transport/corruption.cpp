@@ -14,7 +14,8 @@ std::string link_name(std::string_view way, const TransportContext& context, con
 
 Failure corruption(const std::string& link, std::uint64_t slice, const std::string& found) {
   return {ErrorKind::corrupt,
-          fmt::format("what came by {} is not what was sent: slice {}, {}", link, slice, found),
+          fmt::format("the data received over {} are not the data that were sent: slice {}, {}",
+                      link, slice, found),
           std::nullopt};
 }
 
@@ -22,7 +23,7 @@ Failure corruption(const std::string& link, std::uint64_t slice, const std::stri
                    std::uint32_t found, std::uint32_t expected) {
   return corruption(
       link, slice,
-      fmt::format("checksum of its {}: {:08x}, expected {:08x}", what, found, expected));
+      fmt::format("the checksum of its {} is {:08x}, expected {:08x}", what, found, expected));
 }
 
 }  // namespace ccoll

@@ -80,7 +80,8 @@ Result<std::shared_ptr<Doorbell>> Doorbell::of_peer(FileDescriptor event,
   auto cells = Segment::map(memory, kCells * kCellBytes);
   if (!cells) return tl::unexpected(cells.error());
   const auto cell = number & ((1U << kCellBits) - 1);
-  if (cell >= kCells) return fail(ErrorKind::corrupt, "a bell of number {}", number);
+  if (cell >= kCells)
+    return fail(ErrorKind::corrupt, "the peer named doorbell {}, which does not exist", number);
   auto chime = Chime::of_peer(std::move(event), *cells, number >> kCellBits);
   return std::shared_ptr<Doorbell>(new Doorbell(std::move(chime), std::move(*cells), cell, false));
 }

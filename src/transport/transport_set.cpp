@@ -41,7 +41,7 @@ Result<const TransportKind*> TransportSet::between(std::uint32_t peer) const {
               "transport {} does not reach rank {} from rank {}, {}: choose another "
               "(CCOLL_TRANSPORT={}) or leave the choice to ccoll",
               choice_.text(), peer, context_.rank,
-              mine.host == theirs.host ? "another process" : "on another host", allowed_);
+              mine.host == theirs.host ? "in another process" : "on another host", allowed_);
 }
 
 Result<const TransportKind*> TransportSet::in_use_to(std::uint32_t peer) const {

@@ -141,8 +141,8 @@ TEST_CASE("rdma: a bit that flips under way ends the calls of all ranks, and nam
     const auto bit = random();
     const auto errors = testing::run_ranks(size, over_rdma(true), [&](Communicator& world) {
       const auto error = sum_until_error(world, count, [&] { rdma::flip(bit); });
-      expect_in(error, {"corrupt: ", "what came by the RDMA link from rank ", " to rank ",
-                        ", lane ", ", is not what was sent: slice "});
+      expect_in(error, {"corrupt: ", "the data received over the RDMA link from rank ", " to rank ",
+                        ", lane ", ", are not the data that were sent: slice "});
     });
     rdma::reset();
     for (const auto& error : errors) CHECK(error == "");

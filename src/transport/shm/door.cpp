@@ -89,7 +89,7 @@ void reach(Offer& offer, pid_t sender, const Hello& hello, std::uint32_t rank) {
   if (memory)
     offer.sender_memory = *memory;
   else
-    log().debug("rank {}: what rank {} sends is copied twice: {}", rank, hello.id.from,
+    log().debug("rank {}: data from rank {} are copied twice: {}", rank, hello.id.from,
                 memory.error().message);
 }
 
@@ -224,7 +224,7 @@ asio::awaitable<Result<Verdict>> verdict_of(Socket& socket) {
   const auto verdict = static_cast<Verdict>(reader.number<std::uint8_t>());
   const auto length = reader.number<std::uint32_t>();
   if (length > kMostReasonBytes || verdict > Verdict::later)
-    co_return fail(ErrorKind::corrupt, "its answer is nonsense");
+    co_return fail(ErrorKind::corrupt, "it sent a malformed answer");
   const auto why_not = co_await receive_exactly(socket, length);
   if (!why_not) co_return tl::unexpected(why_not.error());
   if (verdict == Verdict::refused) co_return fail(ErrorKind::exhausted, "{}", *why_not);
@@ -237,9 +237,10 @@ asio::awaitable<Result<std::shared_ptr<Doorbell>>> receive_doorbell(Socket& sock
   if (!came) co_return tl::unexpected(came.error());
   if (came->descriptors.size() != 2)
     co_return fail(ErrorKind::exhausted,
-                   "{} of its bell's 2 descriptors came (is this rank's ulimit -n used up?)",
+                   "{} of its doorbell's 2 descriptors arrived (is this rank's ulimit -n used up?)",
                    came->descriptors.size());
-  if (came->bytes.size() != kDoorbellBytes) co_return fail(ErrorKind::corrupt, "half a bell came");
+  if (came->bytes.size() != kDoorbellBytes)
+    co_return fail(ErrorKind::corrupt, "it sent an incomplete doorbell");
   net::Reader reader(came->bytes);
   co_return Doorbell::of_peer(std::move(came->descriptors[0]), came->descriptors[1],
                               reader.number<std::uint32_t>());

@@ -80,8 +80,8 @@ void HugePages::collapse(std::uintptr_t number) const {
   if (!is_resident(memory, page_bytes_)) return;
   // May fail: the memory does not support it, or is being read.
   const bool made = madvise(memory, page_bytes_, MADV_COLLAPSE) == 0;
-  log().debug("memory at {}, which is lent again and again, {} a huge page", fmt::ptr(memory),
-              made ? "is now" : "cannot be made");
+  log().debug("memory at {}, which is lent repeatedly, {} a huge page", fmt::ptr(memory),
+              made ? "is now" : "could not be made");
 }
 
 }  // namespace ccoll::shm
@@ -91,7 +91,8 @@ namespace ccoll {
 std::string describe_huge_pages() {
   if (const auto bytes = shm::HugePages(true).page_bytes(); bytes > 0)
     return fmt::format("yes, of {} KiB, if CCOLL_HUGE_PAGES is not 0", bytes >> 10);
-  return fmt::format("no: {}enabled says \"never\", or there is none such", shm::kSettings);
+  return fmt::format("no: {}enabled says \"never\", or the kernel does not offer them",
+                     shm::kSettings);
 }
 
 }  // namespace ccoll

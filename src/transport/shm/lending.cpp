@@ -182,8 +182,8 @@ asio::awaitable<void> lend(asio::io_context& context, std::string door, std::str
   if (status) status = co_await attend(socket, *lent);
   lent->refuse_all();
   if (status) co_return;
-  log().debug("rank {}: rank {} maps no more registered memory, slices are copied: {}", from, to,
-              status.error().message);
+  log().debug("rank {}: rank {} no longer maps registered memory, so slices are copied: {}", from,
+              to, status.error().message);
   // The peer would drop its mappings if the socket closed, and they may be on loan.
   while (!lent->has_ended()) co_await wait(socket, *lent);
 }

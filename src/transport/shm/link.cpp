@@ -349,7 +349,9 @@ const std::byte* ShmReceiveLink::fetch(std::uint64_t address) {
   if (failure_ || (!is_offered && !has_slot_size(bytes))) return nullptr;
   if (!fetched_share_) {
     failure_ = {ErrorKind::corrupt,
-                fmt::format("rank {} would have memory of its process read, unasked", id_.from),
+                fmt::format("rank {} sent a slice to be read from its own memory, which this rank "
+                            "had not asked for",
+                            id_.from),
                 id_.from};
     return nullptr;
   }
@@ -407,12 +409,14 @@ std::size_t ShmReceiveLink::bytes_at_once(std::uint64_t address) const {
 }
 
 void ShmReceiveLink::refuse(const Failure& why) {
-  const auto message = fmt::format("what rank {} sends cannot be read: {}", id_.from, why.message);
+  const auto message =
+      fmt::format("the memory that rank {} sends cannot be read: {}", id_.from, why.message);
   if (why.kind == ErrorKind::peer_lost) {
     failure_ = {why.kind, message, id_.from};
     return;
   }
-  if (!std::exchange(has_told_, true)) log().info("{}; it goes through slots", message);
+  if (!std::exchange(has_told_, true))
+    log().info("{}; its slices go through slots instead", message);
   is_refused_ = true;
   reader_->refuse();
   offer_.sender->ring_if_asleep();
@@ -422,10 +426,11 @@ bool ShmReceiveLink::has_slot_size(std::size_t bytes) {
   if (bytes <= kSlotBytes) [[likely]]
     return true;
   if (!failure_)
-    failure_ = {ErrorKind::corrupt,
-                fmt::format("rank {} sent a slice of {} bytes over shared memory, the most is {}",
-                            id_.from, bytes, kSlotBytes),
-                id_.from};
+    failure_ = {
+        ErrorKind::corrupt,
+        fmt::format("rank {} sent a slice of {} bytes over shared memory; at most {} are allowed",
+                    id_.from, bytes, kSlotBytes),
+        id_.from};
   return false;
 }
 

@@ -65,7 +65,8 @@ ProcessMark process_mark() {
 }
 
 Result<PeerMemory> PeerMemory::reach(pid_t process, const ProcessMark& mark) {
-  if (mark.address == 0) return fail(ErrorKind::unsupported, "it does not want to be read from");
+  if (mark.address == 0)
+    return fail(ErrorKind::unsupported, "it does not let other processes read its memory");
   // The process is hidden by another namespace.
   if (process <= 0) return fail(ErrorKind::unsupported, "its process cannot be seen from here");
   const PeerMemory memory(process, mark);

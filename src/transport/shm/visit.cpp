@@ -52,8 +52,8 @@ asio::awaitable<Status> connect(Socket& socket, const Protocol::endpoint& door,
     pause.expires_after(wait);
     co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
   }
-  if (!may_come) co_return fail(ErrorKind::peer_lost, "nobody is there any more");
-  co_return fail(ErrorKind::timed_out, "it has not come to the end of its start-up in time");
+  if (!may_come) co_return fail(ErrorKind::peer_lost, "no process listens there any more");
+  co_return fail(ErrorKind::timed_out, "it did not finish its start-up in time");
 }
 
 }  // namespace

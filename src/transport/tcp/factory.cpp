@@ -97,8 +97,8 @@ asio::awaitable<Result<std::optional<FileDescriptor>>> try_link(Context context,
     const bool lacks = ran_out(code);
     co_return tl::unexpected(
         Failure{lacks ? ErrorKind::exhausted : ErrorKind::peer_lost,
-                fmt::format("the connection to rank {} broke before it had the link: {}", id.to,
-                            os_error(code)),
+                fmt::format("the connection to rank {} broke before the link was established: {}",
+                            id.to, os_error(code)),
                 lacks ? context->rank : id.to});
   }
   if (answer == kLacks) co_return tl::unexpected(co_await lack_of(socket, id.to));

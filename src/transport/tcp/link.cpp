@@ -206,7 +206,7 @@ bool TcpReceiveLink::parse_header() {
   if (bytes > kMaxSliceBytes) {
     stream_.fail_with(
         {ErrorKind::corrupt,
-         fmt::format("a slice of {} bytes came, the most is {}", bytes, kMaxSliceBytes),
+         fmt::format("a slice of {} bytes arrived; at most {} are allowed", bytes, kMaxSliceBytes),
          std::nullopt});
     return false;
   }

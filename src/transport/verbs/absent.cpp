@@ -15,7 +15,7 @@ Result<std::uint8_t> usable_fabrics() { return std::uint8_t{0}; }
 std::uint8_t usable_rails() { return 0; }
 
 std::vector<std::string> describe_fabrics() {
-  return {"no: this build has none (libibverbs-dev was not there, or -Dverbs=disabled)"};
+  return {"no: this build has no RDMA (libibverbs-dev was missing, or -Dverbs=disabled was set)"};
 }
 
 }  // namespace ccoll::verbs

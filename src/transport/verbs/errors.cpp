@@ -14,10 +14,10 @@ struct Meaning {
 };
 
 constexpr const char* kDefect =
-    "the device refused what this rank asked for, which is a defect of ccoll";
+    "the device refused a request of this rank, which is a defect of ccoll";
 constexpr const char* kPeersDefect =
-    "the peer's device refused it: the peer has closed the link, or the two ranks differ in their "
-    "ccoll";
+    "the peer's device refused it: the peer has closed the link, or the two ranks run different "
+    "builds of ccoll";
 
 Meaning meaning_of(ibv_wc_status status) {
   switch (status) {
@@ -27,8 +27,8 @@ Meaning meaning_of(ibv_wc_status status) {
       return {"local length error", ErrorKind::internal, kDefect};
     case IBV_WC_LOC_QP_OP_ERR:
       return {"local queue pair operation error", ErrorKind::peer_lost,
-              "soft-RoCE says so where its network interface is down or has no route to the peer; "
-              "from other devices it is a defect of ccoll"};
+              "soft-RoCE reports this if its network interface is down or has no route to the "
+              "peer; on other devices it is a defect of ccoll"};
     case IBV_WC_LOC_EEC_OP_ERR:
       return {"local context error", ErrorKind::internal, kDefect};
     case IBV_WC_LOC_PROT_ERR:
@@ -39,11 +39,11 @@ Meaning meaning_of(ibv_wc_status status) {
     case IBV_WC_MW_BIND_ERR:
       return {"memory window error", ErrorKind::internal, kDefect};
     case IBV_WC_BAD_RESP_ERR:
-      return {"bad response", ErrorKind::corrupt,
-              "the peer's device answered against the protocol"};
+      return {"bad response", ErrorKind::corrupt, "the peer's device violated the protocol"};
     case IBV_WC_LOC_ACCESS_ERR:
       return {"local access error", ErrorKind::corrupt,
-              "the peer wrote where it may not, or the two ranks differ in their ccoll"};
+              "the peer wrote to memory that it may not access, or the two ranks run different "
+              "builds of ccoll"};
     case IBV_WC_REM_INV_REQ_ERR:
       return {"remote invalid request", ErrorKind::corrupt, kPeersDefect};
     case IBV_WC_REM_ACCESS_ERR:
@@ -52,8 +52,8 @@ Meaning meaning_of(ibv_wc_status status) {
       return {"remote operation error", ErrorKind::corrupt, kPeersDefect};
     case IBV_WC_RETRY_EXC_ERR:
       return {"no answer after all retries", ErrorKind::peer_lost,
-              "its process or host has ended, or the path is broken: look at cable, switch and "
-              "link (CCOLL_IB_TIMEOUT and CCOLL_IB_RETRY_CNT say how long is waited)"};
+              "its process or host has ended, or the path is broken: check the cable, switch and "
+              "link (CCOLL_IB_TIMEOUT and CCOLL_IB_RETRY_CNT set how long the device retries)"};
     case IBV_WC_RNR_RETRY_EXC_ERR:
       return {"receiver not ready", ErrorKind::internal,
               "the peer had no receive posted, which is a defect of ccoll"};
@@ -79,7 +79,8 @@ Meaning meaning_of(ibv_wc_status status) {
   return {"unknown status", ErrorKind::internal, "see the kernel's log"};
 }
 
-constexpr const char* kDown = "this end's port is down: is its cable plugged in, its link up?";
+constexpr const char* kDown =
+    "this end's port is down: is its cable plugged in, and is its link up?";
 
 }  // namespace
 
@@ -96,18 +97,18 @@ Failure failure_of(ibv_wc_status status, std::uint32_t vendor_code, const Path& 
 
 Failure failure_of_stalled(std::chrono::duration<double> waited, const Path& path) {
   return {ErrorKind::peer_lost,
-          fmt::format("RDMA from {} to rank {} at {}: no answer, and after {:.1f} s the device has "
-                      "not given up either, as it should have: {}",
+          fmt::format("RDMA from {} to rank {} at {}: no answer came, and the device has reported "
+                      "no error within {:.1f} s, as it should have: {}",
                       path.device, path.peer, path.host, waited.count(),
                       path.is_down ? kDown
                                    : "it has stalled (see the kernel's log), or the path is broken "
-                                     "(look at cable, switch and link)"),
+                                     "(check the cable, switch and link)"),
           path.peer};
 }
 
 Failure failure_to_post(const char* what, int code, const Path& path) {
   return {code == ENOMEM ? ErrorKind::exhausted : ErrorKind::internal,
-          fmt::format("{} takes no request {}, of the queue pair to rank {} at {}: {}", path.device,
+          fmt::format("{} refused a request {} on the queue pair to rank {} at {}: {}", path.device,
                       what, path.peer, path.host, std::strerror(code)),
           std::nullopt};
 }

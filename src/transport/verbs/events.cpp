@@ -15,19 +15,19 @@ std::optional<Ending> ending_of(ibv_event_type event) {
   switch (event) {
     case IBV_EVENT_CQ_ERR:
       return Ending{"its completion queue has failed", ErrorKind::internal,
-                    "more has come than it holds, which is a defect of ccoll, or the device has"};
+                    "it has overflowed, which is a defect of ccoll, or the device has failed"};
     case IBV_EVENT_QP_FATAL:
       return Ending{"its queue pair has failed", ErrorKind::internal,
-                    "the device could not go on with it: see the kernel's log"};
+                    "the device can no longer use it: see the kernel's log"};
     case IBV_EVENT_QP_REQ_ERR:
-      return Ending{"the peer asked for what is not to be had", ErrorKind::corrupt,
-                    "the two ranks differ in their ccoll"};
+      return Ending{"the peer sent an invalid request", ErrorKind::corrupt,
+                    "the two ranks run different builds of ccoll"};
     case IBV_EVENT_QP_ACCESS_ERR:
-      return Ending{"the peer wrote where it may not", ErrorKind::corrupt,
-                    "the two ranks differ in their ccoll"};
+      return Ending{"the peer wrote to memory that it may not access", ErrorKind::corrupt,
+                    "the two ranks run different builds of ccoll"};
     case IBV_EVENT_PATH_MIG_ERR:
-      return Ending{"its other path does not work either", ErrorKind::peer_lost,
-                    "look at cable, switch and link"};
+      return Ending{"its alternate path does not work either", ErrorKind::peer_lost,
+                    "check the cable, switch and link"};
     case IBV_EVENT_DEVICE_FATAL:
       return Ending{"the device has failed", ErrorKind::internal,
                     "see the kernel's log; it has to be reset, and this process started again"};
@@ -88,7 +88,7 @@ std::optional<Remark> remark_of(ibv_event_type event, const std::string& where) 
     case IBV_EVENT_PORT_ERR:
       return remark(LogLevel::warn,
                     "is down; its links end if it does not come back within their retries (is its "
-                    "cable plugged in, its link up?)");
+                    "cable plugged in, and is its link up?)");
     case IBV_EVENT_PORT_ACTIVE:
       return remark(LogLevel::warn, "is up again");
     case IBV_EVENT_DEVICE_FATAL:
@@ -96,20 +96,20 @@ std::optional<Remark> remark_of(ibv_event_type event, const std::string& where) 
     case IBV_EVENT_LID_CHANGE:
     case IBV_EVENT_GID_CHANGE:
       return remark(LogLevel::info,
-                    "has other addresses now; processes that run keep to those they had");
+                    "has new addresses now; running processes keep using the old ones");
     case IBV_EVENT_PATH_MIG:
-      return remark(LogLevel::info, "has moved a queue pair to its other path");
+      return remark(LogLevel::info, "has moved a queue pair to its alternate path");
     case IBV_EVENT_PKEY_CHANGE:
-      return remark(LogLevel::info, "has another table of partitions now");
+      return remark(LogLevel::info, "has a new partition table now");
     case IBV_EVENT_SM_CHANGE:
     case IBV_EVENT_CLIENT_REREGISTER:
-      return remark(LogLevel::info, "has another subnet manager now");
+      return remark(LogLevel::info, "has a new subnet manager now");
     default:
       break;
   }
   // Report neither events that a link's error shows, nor those of objects that ccoll lacks.
   if (failure_of(event, Path()) || concern_of(event) != Concern::none) return std::nullopt;
-  return Remark{LogLevel::info, fmt::format("RDMA: {} tells of event {}, which ccoll does not use",
+  return Remark{LogLevel::info, fmt::format("RDMA: {} reported event {}, which ccoll does not use",
                                             where, static_cast<int>(event))};
 }
 

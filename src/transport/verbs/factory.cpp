@@ -92,7 +92,8 @@ asio::awaitable<Result<std::vector<GidBytes>>> exchange_networks(
   if (!head) co_return tl::unexpected(head.error());
   const auto count = net::Reader(*head).number<std::uint8_t>();
   if (count > kMostRails)
-    co_return fail(ErrorKind::corrupt, "it tells of {} ports, {} are possible", count, kMostRails);
+    co_return fail(ErrorKind::corrupt, "it announced {} ports; at most {} are possible", count,
+                   kMostRails);
   const auto rest = co_await read_exactly(socket, count * sizeof(GidBytes));
   if (!rest) co_return tl::unexpected(rest.error());
   net::Reader reader(*rest);
@@ -217,7 +218,7 @@ asio::awaitable<Result<QueuePairAddress>> answer_of(tcp::socket& socket) {
   const auto length = reader.number<std::uint32_t>();
   const bool is_taken = verdict == Verdict::taken;
   if (length > kMostReasonBytes || (is_taken && length != QueuePairAddress::kBytes))
-    co_return fail(ErrorKind::corrupt, "its answer is nonsense");
+    co_return fail(ErrorKind::corrupt, "it sent a malformed answer");
   const auto rest = co_await read_exactly(socket, length);
   if (!rest) co_return tl::unexpected(rest.error());
   if (!is_taken) co_return fail(ErrorKind::unsupported, "{}", *rest);

@@ -198,7 +198,7 @@ bool VerbsReceiveLink::look() {
 
 std::optional<Failure> VerbsReceiveLink::fault_of(const std::optional<View>& front) const {
   if (!front) {
-    constexpr auto kSaid = "whose head does not say what has come";
+    constexpr auto kSaid = "whose header does not describe the data";
     if (checked_as_) return corruption(*checked_as_, popped_, kSaid);
     return Failure{ErrorKind::corrupt,
                    fmt::format("rank {} sent slice {} over RDMA, {}", id_.from, popped_, kSaid),

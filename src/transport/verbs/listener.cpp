@@ -37,7 +37,7 @@ class Watch final : public Listener, public std::enable_shared_from_this<Watch> 
       // A duplicate: asio closes this descriptor, and libibverbs its own.
       FileDescriptor own(fcntl(context->async_fd, F_DUPFD_CLOEXEC, 0));
       if (!own.open()) {
-        log().warn("RDMA: events of devices are not heard: {}", std::strerror(errno));
+        log().warn("RDMA: the events of a device cannot be received: {}", std::strerror(errno));
         continue;
       }
       fcntl(own.number(), F_SETFL, fcntl(own.number(), F_GETFL) | O_NONBLOCK);

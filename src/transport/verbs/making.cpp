@@ -20,8 +20,8 @@ constexpr std::uint32_t kInlineAsked = 256;
 
 Status refused(const char* what, const Path& path) {
   const int code = errno;
-  return fail(ErrorKind::exhausted, "{} of {}: {}{}", what, path.device, std::strerror(code),
-              code == ENOMEM ? " (may enough memory be locked? ulimit -l)" : "");
+  return fail(ErrorKind::exhausted, "{} on {} failed: {}{}", what, path.device, std::strerror(code),
+              code == ENOMEM ? " (can enough memory be locked? see ulimit -l)" : "");
 }
 
 }  // namespace
@@ -67,17 +67,17 @@ Status QueuePair::create(const PortChoice& choice) {
     const StandardStreamsTaken taken;
     channel_ = library.create_comp_channel(domain_->context);
   }
-  if (channel_ == nullptr) return refused("a completion channel", path_);
+  if (channel_ == nullptr) return refused("creating a completion channel", path_);
   fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
   completions_ = library.create_cq(domain_->context, kReceives + kSends, &alarm_, channel_, 0);
-  if (completions_ == nullptr) return refused("a completion queue", path_);
+  if (completions_ == nullptr) return refused("creating a completion queue", path_);
   CCOLL_TRY(create_queue_pair());
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = port_;
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
   CCOLL_TRY(modify(attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
-                   "INIT"));
+                   "initialized"));
   for (std::uint32_t posted = 0; posted < kReceives; posted += kReceiveBatch)
     CCOLL_TRY(post_receives());
   address_ = {
@@ -127,7 +127,7 @@ Status QueuePair::create_queue_pair() {
       most_inline_ = attributes.cap.max_inline_data;
       return {};
     }
-    if (bytes == 0) return refused("a queue pair", path_);
+    if (bytes == 0) return refused("creating a queue pair", path_);
   }
 }
 

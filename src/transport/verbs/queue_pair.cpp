@@ -166,8 +166,8 @@ void QueuePair::take_word(std::uint32_t immediate, std::uint32_t bytes) {
   const auto count = immediate >> kCountBits & kCountMask;
   const auto nonsense = [&] {
     fail_with({ErrorKind::corrupt,
-               fmt::format("rank {} at {} sent the word {:#010x} over RDMA, {} slices having come "
-                           "and {} gone",
+               fmt::format("rank {} at {} sent the invalid word {:#010x} over RDMA; {} slices had "
+                           "arrived, and {} had been sent",
                            path_.peer, path_.host, immediate, arrived_, pushed_),
                path_.peer});
   };

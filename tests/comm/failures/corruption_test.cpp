@@ -58,9 +58,10 @@ CommunicatorOptions checked() {
 
 /// Checks that the error names the link with both ranks, the slice and both checksums.
 void expect_names_link(const std::string& error) {
-  for (const auto* part : {"corrupt: ", "what came by the TCP link from rank ",
-                           " of the job (127.0.0.1, pid ", " to rank ", ", lane ",
-                           ", is not what was sent: slice ", "checksum of its ", ", expected "})
+  for (const auto* part :
+       {"corrupt: ", "the data received over the TCP link from rank ",
+        " of the job (127.0.0.1, pid ", " to rank ", ", lane ",
+        ", are not the data that were sent: slice ", "checksum of its ", ", expected "})
     expect(error.find(part) != error.npos, fmt::format("no '{}' in: {}", part, error));
 }
 

@@ -152,7 +152,7 @@ TEST_CASE(
     const char* why;
   };
   const Obstacle obstacles[] = {
-      {"nobody listens", {}, "not come to the end of its start-up"},
+      {"nobody listens", {}, "did not finish its start-up"},
       {"closes at once", [](Speaker& peer) { peer.close(); }, "closed the connection"},
       {"another program", [](Speaker& peer) { peer.send("HTTP/1.1 400 Bad Request\r\n\r\n"); },
        "HTTP/1.1"},
@@ -379,7 +379,7 @@ TEST_CASE("shm: what is offered must be whole, large enough, and of a size that 
       {{no_memory.number(), e, b}, 0, "not what ccoll makes"},
       {{e, m, b}, 0, "not what ccoll makes"},
       {{m, e, few_doorbells.number()}, 0, "not what ccoll makes"},
-      {{m, e, b}, 64, "a bell of number 64"},
+      {{m, e, b}, 64, "doorbell 64, which does not exist"},
       {{m, e, b}, 63, ""},
       {{m, e, b}, 0, "3 of 4 descriptors reached it", true},
       {{m, e, b, e}, 0, "not what ccoll makes", true},
@@ -459,7 +459,7 @@ TEST_CASE("shm: a slice that says it is longer than its slot fails the link", "[
   }));
   CHECK(pair.receiver->failure()->kind == ErrorKind::corrupt);
   CHECK(pair.receiver->failure()->message ==
-        "rank 0 sent a slice of 131073 bytes over shared memory, the most is 131072");
+        "rank 0 sent a slice of 131073 bytes over shared memory; at most 131072 are allowed");
 }
 
 TEST_CASE("shm: who does not fetch does not read a sender's memory, nor more than a slot unasked",
@@ -478,7 +478,8 @@ TEST_CASE("shm: who does not fetch does not read a sender's memory, nor more tha
   CHECK(pair.receiver->failure()->kind == ErrorKind::corrupt);
   CHECK(pair.receiver->failure()->message.find(
             fetches ? "rank 0 sent a slice of 131073 bytes"
-                    : "rank 0 would have memory of its process read, unasked") == 0);
+                    : "rank 0 sent a slice to be read from its own memory, which this rank had not "
+                      "asked for") == 0);
 }
 
 TEST_CASE("shm: what a slice has said of itself when it was looked at, it cannot take back",
@@ -570,7 +571,8 @@ TEST_CASE("shm: a receiver that goes before it opens its end, or cannot be rung,
     CHECK(eventually(pair, [&] { return pair.sender->has_room(); }));
     REQUIRE(eventually(pair, [&] { return pair.sender->failure() != nullptr; }));
     CHECK(pair.sender->failure()->kind == (leaves ? ErrorKind::peer_lost : ErrorKind::exhausted));
-    const std::string expected = leaves ? "rank 1 has left" : "0 of its bell's 2 descriptors came";
+    const std::string expected =
+        leaves ? "rank 1 has left" : "0 of its doorbell's 2 descriptors arrived";
     CHECK(pair.sender->failure()->message.find(expected) != std::string::npos);
   }
 }

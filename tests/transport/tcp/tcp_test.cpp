@@ -141,7 +141,9 @@ TEST_CASE("tcp: with checksums a flipped bit is an error that names the slice an
     const auto what =
         bit / 8 < tcp::kCheckedHeaderBytes ? "header" : std::to_string(sizes[slice]) + " bytes";
     const auto said = fmt::format(
-        "what came by {} is not what was sent: slice {}, checksum of its {}: ", kName, slice, what);
+        "the data received over {} are not the data that were sent: slice {}, the checksum of its "
+        "{} is ",
+        kName, slice, what);
     CAPTURE(flipped.failure->message);
     CHECK(flipped.failure->message.starts_with(said));
   }

@@ -69,7 +69,7 @@ TEST_CASE("verbs: a library that lacks what is needed is named, with what to do"
 TEST_CASE("verbs: where there is no library, or no device, what to install is said",
           "[transport][verbs]") {
   rdma::lack("libibverbs.so.1");
-  CHECK_THAT(description(), Catch::StartsWith("no: no libibverbs.so.1 (") &&
+  CHECK_THAT(description(), Catch::StartsWith("no: libibverbs.so.1 cannot be loaded (") &&
                                 Catch::Contains("install rdma-core's libibverbs1"));
   rdma::set_present(false);
   CHECK_THAT(description(), Catch::StartsWith("no: no RDMA device: ") &&
@@ -118,7 +118,7 @@ TEST_CASE("verbs: nobody who forks waits for devices, nor does a child for what 
       alarm(5);
       const auto devices = Devices::of_process();
       const auto said = devices ? "" : devices.error().message;
-      _exit(said.find("forked while its parent was opening them") != said.npos ? 0 : 1);
+      _exit(said.find("forked while its parent was opening the devices") != said.npos ? 0 : 1);
     }
     int status = -1;
     waitpid(child, &status, 0);
@@ -138,7 +138,7 @@ TEST_CASE("verbs: nobody who forks waits for devices, nor does a child for what 
 TEST_CASE("verbs: variables that leave nothing are named", "[transport][verbs]") {
   Settings settings;
   settings.ports = PortFilter::parse("other").value();
-  CHECK_THAT(description(settings), Catch::Contains("CCOLL_IB_HCA takes none"));
+  CHECK_THAT(description(settings), Catch::Contains("CCOLL_IB_HCA selects none"));
   settings.ports = {};
   settings.gid_index = 2;  // of the first RoCE
   CHECK_THAT(description(settings), Catch::Contains("CCOLL_IB_GID_INDEX"));

@@ -218,7 +218,7 @@ TEST_CASE("rdma: where memory cannot be direct it is said why", "[transport][ver
     Linked linked;
     rdma::fail(rdma::Call::reg_dmabuf_mr, EOPNOTSUPP);
     CHECK_THAT(refusal(linked.pair.sender->make_direct(memory.exported())),
-               Catch::Contains("5000 bytes of a GPU cannot be registered for RDMA: ") &&
+               Catch::Contains("5000 bytes of GPU memory cannot be registered for RDMA: ") &&
                    Catch::Contains(std::strerror(EOPNOTSUPP)));
     CHECK(linked.pair.sender->make_direct(memory.exported()));
     auto shifted = memory.exported();

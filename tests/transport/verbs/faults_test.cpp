@@ -137,8 +137,8 @@ constexpr SetUp kSetUps[] = {
     {Call::create_cq, 2, EINVAL, "a completion queue"},
     {Call::create_qp, 1, ENOMEM, "a queue pair", kTries},
     {Call::create_qp, 2, ENOMEM, "a queue pair", kTries},
-    {Call::modify_qp, 1, EINVAL, "INIT"},
-    {Call::modify_qp, 2, EINVAL, "INIT"},
+    {Call::modify_qp, 1, EINVAL, "initialized"},
+    {Call::modify_qp, 2, EINVAL, "initialized"},
     {Call::modify_qp, 3, ENETUNREACH, "a route"},
     {Call::modify_qp, 4, EINVAL, "ready to send"},
     {Call::modify_qp, 5, ETIMEDOUT, "ready to receive"},
@@ -442,11 +442,11 @@ TEST_CASE("rdma: with checksums a bit that flips is an error that names the slic
     const auto* const failure = faulty.pair->receiver->failure();
     REQUIRE(failure != nullptr);
     CHECK(failure->kind == ErrorKind::corrupt);
-    CHECK_THAT(failure->message,
-               Catch::StartsWith(fmt::format("what came by the RDMA link from rank 0 of the job "
-                                             "(127.0.0.1, pid 0) to rank 1 of the job (127.0.0.1, "
-                                             "pid 0), lane 0, is not what was sent: slice {}, ",
-                                             slices)));
+    CHECK_THAT(failure->message, Catch::StartsWith(fmt::format(
+                                     "the data received over the RDMA link from rank 0 of the job "
+                                     "(127.0.0.1, pid 0) to rank 1 of the job (127.0.0.1, "
+                                     "pid 0), lane 0, are not the data that were sent: slice {}, ",
+                                     slices)));
     CHECK_FALSE(faulty.pair->receiver->whole());
     faulty.end();
   }
@@ -474,6 +474,6 @@ TEST_CASE(
   CHECK(faulty.pair->receiver->failure()->kind == ErrorKind::corrupt);
   CHECK(faulty.pair->receiver->failure()->culprit == 0U);
   CHECK_THAT(faulty.pair->receiver->failure()->message,
-             Catch::Contains("head does not say what has come"));
+             Catch::Contains("header does not describe the data"));
   faulty.end();
 }

@@ -126,8 +126,8 @@ struct Kept {
 
 tl::unexpected<Failure> not_here() {
   return fail(ErrorKind::unsupported,
-              "no RDMA device: this process was forked while its parent was opening them, whose "
-              "locks it would wait for");
+              "no RDMA device: this process was forked while its parent was opening the devices, "
+              "and would wait for locks of the parent");
 }
 
 }  // namespace
@@ -184,13 +184,11 @@ Result<Devices> Devices::open(const Library& library, Settings settings) {
     devices.are_active_[i] = devices.ports_[i].is_active;
   if (!devices.ports_.empty()) return devices;
   if (count == 0)
-    return fail(
-        ErrorKind::unsupported,
-        "no RDMA device: the kernel lists none that a library serves (is its driver loaded, "
-        "is ibverbs-providers installed? soft-RoCE: rdma link add rxe0 type rxe netdev "
-        "eth0)");
-  return fail(ErrorKind::unsupported, "no RDMA device that may be used of {}: {}", count,
-              devices.refusals_.empty() ? "CCOLL_IB_HCA takes none of their ports"
+    return fail(ErrorKind::unsupported,
+                "no RDMA device: libibverbs lists none (is the driver loaded, and is "
+                "ibverbs-providers installed? soft-RoCE: rdma link add rxe0 type rxe netdev eth0)");
+  return fail(ErrorKind::unsupported, "none of the {} RDMA devices can be used: {}", count,
+              devices.refusals_.empty() ? "CCOLL_IB_HCA selects none of their ports"
                                         : joined(devices.refusals_));
 }
 
@@ -329,11 +327,12 @@ std::string text_of(const Port& port) {
                                                                      : "of another link layer");
   for (const Gid& gid : port.gids)
     text += fmt::format(", GID {} {}", gid.index, verbs::text_of(gid.bytes));
-  if (!port.is_active) return text + "; not used: is its cable plugged in, its link up?";
+  if (!port.is_active)
+    return text + "; it is not used (is its cable plugged in, and is its link up?)";
   if (fabrics_of(port) == 0)
     text +=
-        "; not used: it has no RoCE v2 address (has its network interface an IP address? "
-        "CCOLL_IB_GID_INDEX?)";
+        "; it is not used, as it has no RoCE v2 address (check the IP address of its network "
+        "interface, and CCOLL_IB_GID_INDEX)";
   if (const auto complaint = complaint_of_routes(port)) text += "; " + *complaint;
   return text;
 }
@@ -353,8 +352,8 @@ std::optional<std::string> complaint_of_limit(std::uint64_t most_bytes, bool is_
   constexpr std::uint64_t kEnough = 64U << 20;
   if (is_privileged || most_bytes >= kEnough) return std::nullopt;
   return fmt::format(
-      "only {} KiB may be locked for devices, of which a link takes 1024 at each end: raise "
-      "ulimit -l (memlock in /etc/security/limits.conf, LimitMEMLOCK of a systemd unit)",
+      "only {} KiB of memory may be locked for devices, and a link takes 1024 KiB at each end: "
+      "raise ulimit -l (memlock in /etc/security/limits.conf, LimitMEMLOCK of a systemd unit)",
       most_bytes >> 10);
 }
 
@@ -364,7 +363,7 @@ std::optional<std::string> complaint_of_routes(std::string_view interface,
   if (routes.find(fmt::format("\n{}\t", interface)) != routes.npos) return std::nullopt;
   return fmt::format(
       "no route leaves by its network interface {}: ranks on other hosts cannot be reached (see "
-      "'ip route'; is its address one of a network, not a /32?)",
+      "'ip route'; is its address a /32, without a network?)",
       interface);
 }
 

@@ -22,8 +22,7 @@ Result<Library> Library::find() {
   void* const handle = dlopen(kName, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr)
     return fail(ErrorKind::unsupported,
-                "no {} ({}): install rdma-core's libibverbs1 and "
-                "ibverbs-providers",
+                "{} cannot be loaded ({}): install rdma-core's libibverbs1 and ibverbs-providers",
                 kName, dlerror());
   Library library{};
   const char* missing = nullptr;

@@ -52,8 +52,7 @@ Result<PortFilter> PortFilter::parse(std::string_view text) {
       const auto [rest, error] = std::from_chars(item.data() + colon + 1, end, number);
       if (error != std::errc() || rest != end || number < 1 || number > 255)
         return fail(ErrorKind::invalid_argument,
-                    "CCOLL_IB_HCA={}: in '{}' a port's number from 1 to 255 was expected behind "
-                    "the colon",
+                    "CCOLL_IB_HCA={}: '{}' needs a port number from 1 to 255 after the colon",
                     whole, item);
       made.port = static_cast<std::uint8_t>(number);
     }

@@ -18,8 +18,8 @@ std::shared_ptr<const Registration> Registration::make(const Library& library, i
                                                        const std::byte* data, std::size_t bytes) {
   ibv_mr* const memory = library.reg_mr(domain, const_cast<std::byte*>(data), bytes, kAccess);
   if (memory == nullptr) {
-    log().debug("{} bytes cannot be registered for RDMA, slices of them are copied: {}", bytes,
-                std::strerror(errno));
+    log().debug("{} bytes of memory cannot be registered for RDMA, so their slices are copied: {}",
+                bytes, std::strerror(errno));
     return nullptr;
   }
   return std::shared_ptr<const Registration>(new Registration(library, memory, false));
@@ -36,7 +36,7 @@ Result<std::shared_ptr<const Registration>> Registration::make(const Library& li
   ibv_mr* const made =
       library.reg_dmabuf_mr(domain, memory.offset, memory.bytes, address, memory.file, kAccess);
   if (made == nullptr)
-    return fail(ErrorKind::unsupported, "{} bytes of a GPU cannot be registered for RDMA: {}",
+    return fail(ErrorKind::unsupported, "{} bytes of GPU memory cannot be registered for RDMA: {}",
                 memory.bytes, std::strerror(errno));
   return std::shared_ptr<const Registration>(new Registration(library, made, true));
 }

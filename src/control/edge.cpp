@@ -55,7 +55,8 @@ asio::awaitable<void> Edge::read(std::shared_ptr<Edge> /*self*/) {
     } else if (error) {
       why = fmt::format("its control connection closed ({})", stream_.reason(error));
     } else if (const Status status = deliver(); !status) {
-      why = fmt::format("its control connection was dropped, it sent {}", status.error().message);
+      why = fmt::format("its control connection was dropped, because it sent {}",
+                        status.error().message);
     }
   }
   end(why);

@@ -65,7 +65,7 @@ void Hub::look_at_peers() {
 
 Status Hub::beat(Edge& edge, std::string_view body) {
   const auto limit_ms = decode_beat(body);
-  if (!limit_ms) return fail(ErrorKind::corrupt, "a malformed or misplaced message (heartbeat)");
+  if (!limit_ms) return fail(ErrorKind::corrupt, "a malformed or unexpected message (heartbeat)");
   if (milliseconds(*limit_ms) == edge.asked()) return {};
   edge.set_asked(milliseconds(*limit_ms));
   keep_watch();

@@ -20,7 +20,7 @@ std::uint64_t draw_nonce() {
 }
 
 Status corrupt(std::string_view what) {
-  return fail(ErrorKind::corrupt, "a malformed or misplaced message ({})", what);
+  return fail(ErrorKind::corrupt, "a malformed or unexpected message ({})", what);
 }
 
 }  // namespace
@@ -113,7 +113,7 @@ Status Hub::received(Edge& edge, const Frame& frame) {
     case Type::beat:
       break;
   }
-  return corrupt("not expected here");
+  return fail(ErrorKind::corrupt, "a message that this rank did not expect");
 }
 
 void Hub::ended(Edge& edge, const std::string& why) {
@@ -180,12 +180,11 @@ void Hub::dismiss(std::uint32_t rank) {
 
 FailureNews Hub::counted_out(const FailureNews& news) const {
   FailureNews told = news;
-  told.failure = {
-      ErrorKind::peer_lost,
-      fmt::format("the other ranks count this one as lost and go on without it, although "
-                  "it lives: {}",
-                  news.failure.message),
-      rank_};
+  told.failure = {ErrorKind::peer_lost,
+                  fmt::format("the other ranks count this one as lost and continue without it, "
+                              "although it is alive: {}",
+                              news.failure.message),
+                  rank_};
   return told;
 }
 
@@ -287,8 +286,8 @@ std::function<void(const Failure&)> Hub::failing() {
 void Hub::break_down(const Failure& failure) noexcept {
   try {
     flood(kEveryCommunicator,
-          {failure.kind, fmt::format("the control of rank {} failed: {}", rank_, failure.message),
-           rank_});
+          {failure.kind,
+           fmt::format("the control path of rank {} failed: {}", rank_, failure.message), rank_});
   } catch (...) {
     fall_silent();
   }

@@ -54,8 +54,7 @@ class Joining {
     const std::stop_callback ended(patience_.stop, [hub = hub_, rank = membership_.rank] {
       const Failure why{
           ErrorKind::aborted,
-          fmt::format("start-up: rank {} was told to end it, by its stop token (start_stop)", rank),
-          rank};
+          fmt::format("start-up: the stop token of rank {} (start_stop) ended it", rank), rank};
       Hub::run(hub, [why](Hub& self) { self.give_up(why); });
     });
     Status outcome = meet_all();
@@ -127,8 +126,8 @@ class Joining {
       if (!word.row) standing.declined.push_back(rank);
     auto failure = judge(standing, waited, store_);
     for (const auto& [rank, word] : doubtful_)
-      failure.message += fmt::format("; rank {} left word, in this start-up or an earlier one: {}",
-                                     rank, word.why.message);
+      failure.message += fmt::format("; rank {} gave up this start-up or an earlier one: {}", rank,
+                                     word.why.message);
     return failure;
   }
 
@@ -166,7 +165,7 @@ class Joining {
     const auto waited = std::chrono::duration_cast<milliseconds>(now - began_);
     const auto found = verdict(std::move(standing), waited);
     if (patience_.is_left())
-      log().warn("{}; rank {} goes on waiting", found.message, membership_.rank);
+      log().warn("{}; rank {} keeps waiting", found.message, membership_.rank);
   }
 
   std::optional<Status> await_outcome(Clock::time_point until) {
@@ -189,8 +188,8 @@ class Joining {
         std::optional<std::string> before;
         do {
           if (Clock::now() > deadline_)
-            return fail(ErrorKind::timed_out,
-                        "start-up: the key '{}' of the store changes again and again", key);
+            return fail(ErrorKind::timed_out, "start-up: the key '{}' of the store keeps changing",
+                        key);
           before = read_key(store_, 0, remaining());
           CCOLL_TRY(not_in_child());
           if (before) CCOLL_TRY(ask(*before));
@@ -239,15 +238,15 @@ class Joining {
   /// The failure for an exception of the store that is none of ccoll's errors.
   tl::unexpected<Failure> threw() const {
     const Failure thrown = failure_of(std::current_exception());
-    return fail(thrown.kind, "start-up: the store of rank {} threw: {}", membership_.rank,
-                thrown.message);
+    return fail(thrown.kind, "start-up: the store of rank {} threw an exception: {}",
+                membership_.rank, thrown.message);
   }
 
   /// Fails in a forked child: a caller's own store may fork and let its child return.
   Status not_in_child() const {
     if (!hub_->is_forked()) return {};
     return fail(ErrorKind::aborted,
-                "start-up: process {} is a child that the store has forked, and has no part in it",
+                "start-up: the store has forked process {}, and this child cannot take part",
                 ::getpid());
   }
 

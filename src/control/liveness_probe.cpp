@@ -111,13 +111,14 @@ void Hub::doubt(std::uint32_t rank, bool silent, Clock::time_point since) {
   found.times++;
   if (!news_.has_losses() || found.times < 2 || now - found.first < heartbeat_ / 2) return;
   lose(rank, rows_[rank].address,
-       fmt::format("other ranks were, and it has not answered {} calls", found.times));
+       fmt::format("other ranks were lost, and it has not answered {} calls", found.times));
 }
 
 std::optional<Refusal> Hub::reply(const Hello& hello) const {
   if (auto failure = claimed_twice(hello)) return Refusal{true, std::move(*failure)};
   if (hello.size != size_ || hello.callee != row_.nonce)
-    return Refusal{true, {ErrorKind::mismatch, "this is another rank", std::nullopt}};
+    return Refusal{
+        true, {ErrorKind::mismatch, "this process is not the rank that was called", std::nullopt}};
   if (leaving_)
     return Refusal{true, {ErrorKind::peer_lost, fmt::format("rank {} has left", rank_), rank_}};
   return std::nullopt;

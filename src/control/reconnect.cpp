@@ -122,7 +122,7 @@ void Hub::introduce(Stream stream, std::uint32_t peer) {
 
 Status Hub::answered(Edge& edge, const Frame& frame) {
   if (calling_.get() != &edge)
-    return fail(ErrorKind::corrupt, "a malformed or misplaced message (not expected here)");
+    return fail(ErrorKind::corrupt, "a message that this rank did not expect");
   std::optional<Refusal> refusal;
   if (frame.type == Type::refused && !(refusal = decode_refusal(frame.body)))
     return fail(ErrorKind::corrupt, "a malformed refusal");

@@ -87,8 +87,8 @@ asio::awaitable<void> Hub::receive_call(Self self, Stream accepted) {
   self->received_.fetch_add(1, std::memory_order_relaxed);
   const auto twice = self->claimed_twice(*hello);
   if (self->disagrees(*hello))
-    self->last_trouble_ = fmt::format("rank {} called, which was told that there are {} ranks",
-                                      hello->rank, hello->size);
+    self->last_trouble_ =
+        fmt::format("rank {} called, which was started with {} ranks", hello->rank, hello->size);
   const auto refusal = is_question ? self->reply(*hello) : self->objection(*hello);
   if (refusal || is_question) {
     if (!is_question) self->refused_.fetch_add(1, std::memory_order_relaxed);
@@ -136,11 +136,11 @@ std::optional<Failure> Hub::claimed_twice(const Hello& hello) const {
         std::ranges::any_of(rows_, is_member))
       return std::nullopt;
   }
-  return Failure{ErrorKind::mismatch,
-                 fmt::format("two processes have been told that they are rank {}: {} and "
-                             "{}; are there two jobs at one store?",
-                             hello.rank, process_text(*other), process_text(hello.row.address)),
-                 hello.rank};
+  return Failure{
+      ErrorKind::mismatch,
+      fmt::format("two processes claim to be rank {}: {} and {}; do two jobs use one store?",
+                  hello.rank, process_text(*other), process_text(hello.row.address)),
+      hello.rank};
 }
 
 void Hub::tell_claim(const Failure& claim) {
@@ -154,9 +154,9 @@ std::optional<Refusal> Hub::objection(const Hello& hello) const {
   if (disagrees(hello))
     return refuse(
         ErrorKind::mismatch,
-        fmt::format("it was told that there are {} ranks, this one that there are {}; all "
-                    "must be told the same",
-                    size_, hello.size));
+        fmt::format(
+            "it was started with {} ranks, and this one with {}; all must have the same number",
+            size_, hello.size));
   if (hello.callee != row_.nonce)
     return refuse(
         ErrorKind::mismatch,
@@ -182,7 +182,8 @@ std::optional<Refusal> Hub::late_objection(const Hello& hello) const {
     return refuse(ErrorKind::timed_out,
                   fmt::format("rank {} has no reason to call rank {}", hello.rank, rank_));
   if (hello.row != rows_[hello.rank])
-    return refuse(ErrorKind::mismatch, fmt::format("rank {} is another one", hello.rank));
+    return refuse(ErrorKind::mismatch,
+                  fmt::format("this rank knows another process as rank {}", hello.rank));
   if (leaving_)
     return Refusal{true, {ErrorKind::peer_lost, fmt::format("rank {} has left", rank_), rank_}};
   if (auto loss = news_.loss_of(hello.rank)) return Refusal{true, std::move(*loss)};

@@ -83,7 +83,7 @@ Failure missing_ranks(std::uint32_t size, std::chrono::milliseconds timeout,
 static Failure judge_ranks(const Standing& standing, std::chrono::milliseconds timeout,
                            Store& store) {
   auto came = ask(store, standing.size);
-  if (!came) return stuck(standing, timeout, "the store does not say who came");
+  if (!came) return stuck(standing, timeout, "the store does not say which ranks came");
   std::erase_if(*came, [&](std::uint32_t rank) {
     return std::ranges::binary_search(standing.declined, rank);
   });
@@ -99,7 +99,7 @@ static Failure judge_ranks(const Standing& standing, std::chrono::milliseconds t
 Failure judge(const Standing& standing, std::chrono::milliseconds timeout, Store& store) {
   auto failure = judge_ranks(standing, timeout, store);
   if (!standing.refusal.empty())
-    failure.message += fmt::format("; refused meanwhile: {}", standing.refusal);
+    failure.message += fmt::format("; a connection was refused meanwhile: {}", standing.refusal);
   return failure;
 }
 

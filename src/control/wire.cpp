@@ -119,8 +119,8 @@ Result<std::optional<Frame>> next_frame(std::string_view& bytes, std::size_t lim
   if (bytes.size() < kLengthBytes) return std::nullopt;
   const std::size_t length = net::Reader(bytes).number<std::uint32_t>();
   if (length > limit)
-    return fail(ErrorKind::corrupt, "a control message of {} bytes ({} are possible)", length,
-                limit);
+    return fail(ErrorKind::corrupt, "a control message of {} bytes (at most {} are possible)",
+                length, limit);
   if (bytes.size() < kLengthBytes + length) return std::nullopt;
   const Result<Frame> frame = parse(bytes.substr(kLengthBytes, length));
   if (!frame) return tl::unexpected(frame.error());

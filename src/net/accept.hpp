@@ -58,7 +58,7 @@ asio::awaitable<void> accept_all(std::shared_ptr<State> state, Serve serve, std:
     // If descriptors (EMFILE, ENFILE) or memory are exhausted, the connection stays in the backlog.
     // Trying again at once would burn a core until some are released.
     if (!std::exchange(complained, true))
-      log().warn("cannot accept connections: {}; trying on", os_error(error));
+      log().warn("cannot accept connections: {}; ccoll keeps trying", os_error(error));
     asio::steady_timer pause(state->acceptor.get_executor(), kExhaustedPause);
     co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, error));
   }

@@ -194,7 +194,8 @@ asio::awaitable<Result<Stream>> connect(std::shared_ptr<Service> service, std::s
   for (std::uint64_t tries = 1;; ++tries) {
     Result<Stream> stream = co_await try_all(context, *target, credentials, purpose, limits);
     if (stop.stop_requested())
-      co_return fail(ErrorKind::aborted, "nobody waits for {} at {} any more", who, address);
+      co_return fail(ErrorKind::aborted, "the connection to {} at {} is no longer needed", who,
+                     address);
     if (stream || !worth_retrying(stream.error())) co_return stream;
     const Milliseconds pause = pauses.next();
     const auto next = deadline_after(pause);

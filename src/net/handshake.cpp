@@ -166,22 +166,22 @@ asio::awaitable<void> refuse(Socket& socket, std::string answer) {
 
 tl::unexpected<Failure> not_ours(const std::string& who, std::string_view bytes) {
   if (bytes.empty()) {
-    return fail(
-        ErrorKind::peer_lost,
-        "{} is not a ccoll of protocol version {}, or is ending, or has no descriptors left: it "
-        "closed the connection during the hello",
-        who, kProtocolVersion);
+    return fail(ErrorKind::peer_lost,
+                "{} does not speak ccoll protocol version {}, or is ending, or has no descriptors "
+                "left: it closed the connection during the hello",
+                who, kProtocolVersion);
   }
   return fail(ErrorKind::mismatch,
-              "{} is not a ccoll of protocol version {}: it answered \"{}\"; is another program "
+              "{} does not speak ccoll protocol version {}: it answered \"{}\"; is another program "
               "listening there?",
               who, kProtocolVersion, printable(bytes));
 }
 
 tl::unexpected<Failure> other_version(const std::string& who, std::uint16_t version) {
-  return fail(ErrorKind::mismatch,
-              "{} is not a ccoll of protocol version {} but of {}: use the same ccoll on all ranks",
-              who, kProtocolVersion, version);
+  return fail(
+      ErrorKind::mismatch,
+      "{} does not speak ccoll protocol version {} but version {}: use the same ccoll on all ranks",
+      who, kProtocolVersion, version);
 }
 
 tl::unexpected<Failure> other_token(const std::string& who) {
@@ -256,15 +256,15 @@ asio::awaitable<Result<Purpose>> answer_now(Socket& socket, std::string token, s
     // The answer is no TLS record, which tells the client that TLS is off here.
     std::string no = versioned() + static_cast<char>(Verdict::purpose);
     co_await refuse(socket, std::move(no));
-    co_return fail(ErrorKind::mismatch, "{} wants TLS, and this side has CCOLL_TLS=off", who);
+    co_return fail(ErrorKind::mismatch, "{} asks for TLS, and this side has CCOLL_TLS=off", who);
   }
   if (magic != kMagic) {
-    co_return fail(ErrorKind::corrupt, "{} sent \"{}\", which is no hello of ccoll", who,
+    co_return fail(ErrorKind::corrupt, "{} sent \"{}\", which is not a hello of ccoll", who,
                    printable(magic));
   }
   const std::string head = co_await receive(socket, kVersionedBytes - kMagic.size());
   if (head.size() < sizeof kProtocolVersion) {
-    co_return fail(ErrorKind::corrupt, "{} sent half a hello", who);
+    co_return fail(ErrorKind::corrupt, "{} sent an incomplete hello", who);
   }
   const auto version = Reader(head).number<std::uint16_t>();
   if (version != kProtocolVersion) {
@@ -274,7 +274,7 @@ asio::awaitable<Result<Purpose>> answer_now(Socket& socket, std::string token, s
   }
   const std::string rest = co_await receive(socket, kHelloRestBytes);
   if (rest.size() < kHelloRestBytes) {
-    co_return fail(ErrorKind::corrupt, "{} sent half a hello", who);
+    co_return fail(ErrorKind::corrupt, "{} sent an incomplete hello", who);
   }
   Facts facts{static_cast<std::uint8_t>(rest[0]), rest.substr(1), {}, binding(socket)};
   const Verdict verdict = verdict_on(facts.purpose, !facts.channel.empty(), has_tls);
@@ -282,8 +282,10 @@ asio::awaitable<Result<Purpose>> answer_now(Socket& socket, std::string token, s
     std::string no = versioned() + static_cast<char>(verdict);
     co_await refuse(socket, std::move(no));
     if (verdict == Verdict::tls_needed)
-      co_return fail(ErrorKind::mismatch, "{} comes without TLS, which is asked for here", who);
-    co_return fail(ErrorKind::corrupt, "{} asks for the purpose {}, which is not served so", who,
+      co_return fail(ErrorKind::mismatch, "{} connected without TLS, which this side requires",
+                     who);
+    co_return fail(ErrorKind::corrupt,
+                   "{} asks for purpose {}, which is not served on such a connection", who,
                    facts.purpose);
   }
   auto nonce = make_nonce();

@@ -53,7 +53,8 @@ PendingHandshakes::PendingHandshakes(std::string where) : where_(std::move(where
 
 PendingHandshakes::~PendingHandshakes() {
   listeners.fetch_sub(1, std::memory_order_relaxed);
-  if (refusals_ > 0) log().info("{}: {} connections of strangers were refused", where_, refusals_);
+  if (refusals_ > 0)
+    log().info("{}: {} connections were refused during the handshake", where_, refusals_);
 }
 
 std::size_t PendingHandshakes::limit() {

@@ -50,7 +50,8 @@ struct Loop {
 /// Logs the exception being handled. Logging needs memory, which may be exhausted.
 void complain() noexcept {
   try {
-    log().error("on the service thread: {}", failure_of(std::current_exception()).message);
+    log().error("an exception reached the service thread: {}",
+                failure_of(std::current_exception()).message);
   } catch (...) {
   }
 }
@@ -258,7 +259,8 @@ static std::shared_ptr<ThreadService> start(const char* name) {
     return std::make_shared<ThreadService>(name);
   } catch (const std::system_error& error) {
     raise({ErrorKind::exhausted,
-           fmt::format("the thread that serves connections: {}", os_error(error.code())),
+           fmt::format("the thread that serves connections could not start: {}",
+                       os_error(error.code())),
            std::nullopt});
   }
 }

@@ -57,15 +57,14 @@ TEST_CASE("two processes that claim one rank are told to everyone, at once", "[c
     const auto first = "host 127.0.0.1, pid 999";
     const auto second = "host 127.0.0.1, pid " + std::to_string(100 + twice);
     check_all(outcomes(all, apart),
-              {"two processes have been told that they are rank " + std::to_string(twice) + ": ",
-               first, second});
+              {"two processes claim to be rank " + std::to_string(twice) + ": ", first, second});
   }
 }
 
 TEST_CASE("two processes that claim rank 0 are told to both, at once", "[control]") {
   for (int round = 0; round < 5; round++)
     check_all(outcomes({{0, 2, {1, 101}}, {0, 2, {2, 102}}}, 100ms),
-              {"two processes have been told that they are rank 0: ", "host 127.0.0.1, pid 101",
+              {"two processes claim to be rank 0: ", "host 127.0.0.1, pid 101",
                "host 127.0.0.1, pid 102"});
 }
 
@@ -105,8 +104,8 @@ TEST_CASE("a late process of a doubled rank hears so at once, and so do all if o
   REQUIRE(job.joined);
   const auto start = Clock::now();
   check_all({job.claim(rank, 120s), job.claim(rank, 120s)},
-            {"two processes have been told that they are rank " + std::to_string(rank) + ": ",
-             "pid 999", "pid " + std::to_string(101 + rank)});
+            {"two processes claim to be rank " + std::to_string(rank) + ": ", "pid 999",
+             "pid " + std::to_string(101 + rank)});
   CHECK(Clock::now() - start < kSoon);
   for (const auto& recorder : job.recorders) {
     REQUIRE(recorder->wait_for(1, 0, kSoon));
@@ -120,7 +119,7 @@ TEST_CASE("a job whose start-up is long over is not harmed by who claims one of 
   Job job(1s);
   REQUIRE(job.joined);
   std::this_thread::sleep_for(1200ms);
-  check_all({job.claim(1, 120s)}, {"two processes have been told that they are rank 1: "});
+  check_all({job.claim(1, 120s)}, {"two processes claim to be rank 1: "});
   for (auto& member : job.members) member.control->settle();
   for (const auto& recorder : job.recorders) CHECK(recorder->failures().empty());
 }
@@ -140,7 +139,7 @@ TEST_CASE(
 TEST_CASE("of two processes that are rank 0 of a whole job one sees the other", "[control]") {
   for (int round = 0; round < 20; round++) {
     check_all(outcomes({{0, 2, {1, 101, true}}, {0, 2, {2, 102, true}}}),
-              {"two processes have been told that they are rank 0: ", "pid 101", "pid 102"});
+              {"two processes claim to be rank 0: ", "pid 101", "pid 102"});
   }
 }
 

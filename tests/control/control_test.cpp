@@ -169,7 +169,7 @@ TEST_CASE("an observer that throws ends every communicator, and not the process"
     REQUIRE(recorder->wait_for(1, 0, 10s));
     const Failure failure = recorder->failures().at(0);
     CHECK(failure.kind == ErrorKind::exhausted);
-    CHECK(failure.message == "the control of rank 1 failed: out of memory");
+    CHECK(failure.message == "the control path of rank 1 failed: out of memory");
   }
 }
 
@@ -233,8 +233,9 @@ TEST_CASE("who comes with another token is told so, and the others why he may be
   const Status limit = joining.get();
   REQUIRE_FALSE(limit);
   CHECK(limit.error().kind == ErrorKind::timed_out);
-  CHECK_THAT(limit.error().message, Catch::Contains("; refused meanwhile: tcp://127.0.0.1:") &&
-                                        Catch::Contains("the token differs"));
+  CHECK_THAT(limit.error().message,
+             Catch::Contains("; a connection was refused meanwhile: tcp://127.0.0.1:") &&
+                 Catch::Contains("the token differs"));
 }
 
 TEST_CASE("a start-up whose store breaks down fails on every rank", "[control]") {

@@ -354,7 +354,7 @@ TEST_CASE("a peer that sends garbage is dropped, and told to be lost", "[control
   CHECK(failure.culprit == 1u);
   CHECK_THAT(failure.message,
              Catch::StartsWith("rank 1 (host 127.0.0.1, pid 77) was lost: its control connection "
-                               "was dropped, it sent "));
+                               "was dropped, because it sent "));
 }
 
 TEST_CASE("a peer that does not read is dropped before it fills the memory, with the reason",

@@ -157,13 +157,13 @@ TEST_CASE("each way to fail a hello has its own words", "[core][hostile]") {
   CHECK_THAT(message_of(connect(service, address, "")), Catch::Contains("the token differs"));
   CHECK(eventually([&] { return (*listener)->rejected() == 2; }));
   CHECK_THAT(greeted_by("HTTP/1.1 400 Bad Request\r\n"),
-             Catch::Contains(fmt::format("is not a ccoll of protocol version {}: it answered "
+             Catch::Contains(fmt::format("does not speak ccoll protocol version {}: it answered "
                                          "\"HTTP/1.1 40",
                                          net::kProtocolVersion)));
   constexpr int kOther = net::kProtocolVersion + 1;
   CHECK_THAT(
       greeted_by("ccoll\r\n\x01" + std::string{char{kOther % 256}, char{kOther / 256}, '\x01'}),
-      Catch::Contains(fmt::format("is not a ccoll of protocol version {} but of {}",
+      Catch::Contains(fmt::format("does not speak ccoll protocol version {} but version {}",
                                   net::kProtocolVersion, kOther)));
 }
 

@@ -278,11 +278,10 @@ TEST_CASE("tls: who does not belong is told why, at once", "[core][tls]") {
       {kPsk, credentials(kPsk, "another"), "the token differs; give all"},
       {kPsk, credentials(kOff), "asks for TLS, and this side has CCOLL_TLS=off"},
       {kOff, credentials(kPsk),
-       "it speaks no TLS, as CCOLL_TLS=off has it, and this side has "
-       "CCOLL_TLS=psk"},
-      {kOff, credentials(good), "it speaks no TLS"},
+       "it does not speak TLS (CCOLL_TLS=off), but this side has CCOLL_TLS=psk"},
+      {kOff, credentials(good), "it does not speak TLS"},
       {good, credentials(kOff), "asks for TLS"},
-      {good, credentials(kPsk), "it shows a certificate, as CCOLL_TLS=cert has it"},
+      {good, credentials(kPsk), "it presents a certificate (CCOLL_TLS=cert)"},
       {kPsk, credentials(good), "no agreement on TLS 1.3 with CCOLL_TLS=cert"},
       {good, credentials(foreign),
        "it refuses this side's certificate CCOLL_TLS_CERT=" + foreign.certificate +

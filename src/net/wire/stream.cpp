@@ -61,8 +61,8 @@ asio::awaitable<Status> Stream::shake_hands(TlsSession& session) {
     const std::size_t count = co_await socket_.async_read_some(
         asio::buffer(wire_), asio::redirect_error(asio::use_awaitable, error));
     if (error)
-      co_return fail(ErrorKind::peer_lost,
-                     "it closed the connection during the handshake of TLS ({})", error.message());
+      co_return fail(ErrorKind::peer_lost, "it closed the connection during the TLS handshake ({})",
+                     error.message());
     session.feed({wire_.data(), count});
   }
 }

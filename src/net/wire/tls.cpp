@@ -253,7 +253,7 @@ Status use_certificates(SSL_CTX* context, const TlsOptions& options,
   X509_VERIFY_PARAM* const rules = SSL_CTX_get0_param(context);
   X509_VERIFY_PARAM_set_hostflags(rules, X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
   if (X509_VERIFY_PARAM_set1_host(rules, options.name.data(), options.name.size()) != 1)
-    return fail(ErrorKind::invalid_argument, "CCOLL_TLS_NAME={} is no DNS name", options.name);
+    return fail(ErrorKind::invalid_argument, "CCOLL_TLS_NAME={} is not a DNS name", options.name);
   return {};
 }
 
@@ -311,7 +311,7 @@ std::string disagreement(const Context& tls, unsigned long error) {
 std::string psk_text(const Context& tls, unsigned long error) {
   const int reason = ERR_GET_REASON(error);
   if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED)
-    return "it shows a certificate, as CCOLL_TLS=cert has it, and this side has CCOLL_TLS=psk";
+    return "it presents a certificate (CCOLL_TLS=cert), but this side has CCOLL_TLS=psk";
   if (reason == SSL_R_BINDER_DOES_NOT_VERIFY || reason == SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER ||
       reason == SSL_R_TLSV1_ALERT_DECRYPT_ERROR)
     return "the token differs; give all ranks and the store the same CCOLL_TOKEN_FILE (cc-run "
@@ -332,7 +332,7 @@ std::string certificate_text(const Context& tls, SSL* ssl, unsigned long error,
         subject, X509_verify_cert_error_string(SSL_get_verify_result(ssl)), options.authority,
         named);
   if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
-    return fmt::format("it shows no certificate; expected one that CCOLL_TLS_CA={} has signed",
+    return fmt::format("it presents no certificate; expected one that CCOLL_TLS_CA={} has signed",
                        options.authority);
   const bool refused = reason == SSL_R_TLSV1_ALERT_UNKNOWN_CA ||
                        reason == SSL_R_SSLV3_ALERT_BAD_CERTIFICATE ||
@@ -386,7 +386,7 @@ class Session final : public TlsSession {
     if (done != 1) return awaits(done) ? Result<bool>(false) : failure();
     // A peer that came with a certificate, where a key was needed, has proved nothing.
     if (tls_->mode == Mode::psk && SSL_session_reused(ssl_.get()) != 1)
-      return fail(ErrorKind::mismatch, "it took no notice of the key from the token");
+      return fail(ErrorKind::mismatch, "it ignored the key from the token");
     return true;
   }
 
@@ -434,7 +434,7 @@ class Session final : public TlsSession {
     const unsigned long error = last_error();
     if (speaks_no_tls(ERR_GET_REASON(error)))
       return fail(ErrorKind::mismatch,
-                  "it speaks no TLS, as CCOLL_TLS=off has it, and this side has {}", tls_->name());
+                  "it does not speak TLS (CCOLL_TLS=off), but this side has {}", tls_->name());
     return fail(ErrorKind::mismatch, "{}",
                 tls_->mode == Mode::psk ? psk_text(*tls_, error)
                                         : certificate_text(*tls_, ssl_.get(), error, subject_));

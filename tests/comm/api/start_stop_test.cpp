@@ -149,7 +149,7 @@ TEST_CASE("start stop: the ranks that have met the one that ends it hear so", "[
   CHECK(Clock::now() - began < kSoon);
   for (const auto& error : errors) CHECK(error == "");
   for (const auto& text : texts)
-    CHECK(text == "aborted: start-up: rank 1 was told to end it, by its stop token (start_stop)");
+    CHECK(text == "aborted: start-up: the stop token of rank 1 (start_stop) ended it");
 }
 
 TEST_CASE("start stop: nothing is left behind, and the same ranks can start again", "[comm]") {

@@ -130,8 +130,8 @@ TEST_CASE("long waits: start-up says who is missing, again and again", "[comm]")
   for (const auto& error : errors) CHECK(error == "");
   CAPTURE(text);
   CHECK(count_of("1 of 3 ranks did not come within", text) >= 2);
-  CHECK_THAT(text, Contains(": rank 1 (known so far: ranks 0, 2); rank 0 goes on waiting"));
-  CHECK(count_of("rank 2 goes on waiting", text) == 0);
+  CHECK_THAT(text, Contains(": rank 1 (known so far: ranks 0, 2); rank 0 keeps waiting"));
+  CHECK(count_of("rank 2 keeps waiting", text) == 0);
 }
 
 TEST_CASE("long waits: a store that is not there", "[comm]") {

@@ -225,7 +225,7 @@ void fork_in_store(int at) {
   } catch (const Error& error) {
     const std::string text = error.what();
     check(getpid() != parent && error.kind() == ErrorKind::aborted &&
-              text.find("a child that the store has forked") != text.npos,
+              text.find("the store has forked process") != text.npos,
           what + ": " + text);
     check(Clock::now() - began < kSoon, what + ": late");
   }

@@ -29,7 +29,8 @@ std::string os_error(const std::error_code& error) {
   rlimit files{};
   const bool lacks_files = comparable(error) == std::errc::too_many_files_open;
   if (!lacks_files || ::getrlimit(RLIMIT_NOFILE, &files) != 0) return error.message();
-  return fmt::format("{}: this process may have {} (ulimit -n)", error.message(), files.rlim_cur);
+  return fmt::format("{}: this process may open {} files (ulimit -n)", error.message(),
+                     files.rlim_cur);
 }
 
 std::string os_error(int code) { return os_error(std::error_code(code, std::system_category())); }

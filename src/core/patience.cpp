@@ -18,8 +18,7 @@ Status Patience::is_left() const {
 }
 
 Failure ended_from_outside() {
-  return {ErrorKind::aborted, "start-up was ended: its stop token (start_stop) asked for that",
-          std::nullopt};
+  return {ErrorKind::aborted, "start-up was ended by its stop token (start_stop)", std::nullopt};
 }
 
 HavingPatience::HavingPatience(Patience new_one)

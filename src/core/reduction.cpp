@@ -23,10 +23,10 @@ Reduction Reduction::premultiplied_sum(double factor) {
 
 static void check_factor(const void* place, DataType type) {
   if (place == nullptr)
-    throw Error(ErrorKind::invalid_argument, "premultiplied_sum: no factor (a null pointer)");
+    throw Error(ErrorKind::invalid_argument, "premultiplied_sum: the factor is a null pointer");
   if (size_of(type) == 0)
     throw Error(ErrorKind::invalid_argument,
-                fmt::format("premultiplied_sum: {} is no DataType", static_cast<int>(type)));
+                fmt::format("premultiplied_sum: {} is not a DataType", static_cast<int>(type)));
 }
 
 Reduction Reduction::premultiplied_sum_at(const void* place, DataType type) {
@@ -58,8 +58,8 @@ Reduction Reduction::custom(CombineElements function, CustomReduction descriptio
   if (!function) throw Error(ErrorKind::invalid_argument, "a custom reduction needs a function");
   if (description.name.empty())
     throw Error(ErrorKind::invalid_argument,
-                "a custom reduction needs a name, by which ranks find out whether they use the "
-                "same one");
+                "a custom reduction needs a name: ranks compare names to find out whether they use "
+                "the same one");
   Reduction reduction;
   reduction.form_ = Form::custom;
   reduction.custom_ =

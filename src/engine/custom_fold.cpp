@@ -76,7 +76,7 @@ bool CustomFold::call(const Reduction::Custom& custom, const void* whose, const 
   } catch (const std::exception& error) {
     thrown_ = error.what();
   } catch (...) {
-    thrown_ = "something that is no std::exception";
+    thrown_ = "an object that is not a std::exception";
   }
   in_child_ = generation.load(std::memory_order_relaxed) != before;
   return false;

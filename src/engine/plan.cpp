@@ -258,7 +258,7 @@ Result<bool> Plan::advance_check() {
   if (!moved) different_ = count_check_->plan().different();
   if (!count_check_->found()) return moved;
   return fail(ErrorKind::mismatch,
-              "{} (call {}): some rank sends another number of elements than its receiver expects: "
+              "{} (call {}): a rank sends a number of elements that its receiver does not expect: "
               "their counts for each other differ",
               describe(run_->signature), run_->sequence);
 }

@@ -81,12 +81,12 @@ std::optional<Plan::Stand> Plan::stand() const {
 
 std::string Plan::standing() const {
   if (rests_)
-    return fmt::format("before window {} of {}, whose data have yet to come to the host",
+    return fmt::format("before window {} of {}, whose data have not reached the host yet",
                        limit_ + 1, windows_);
   const auto at = stand();
   if (!at && count_check_ && !count_check_->done())
-    return "its own part over, not yet known whether all ranks' counts fit";
-  if (!at) return "its own part over, what it sent not yet taken";
+    return "its own part is over, and it checks whether all ranks' counts match";
+  if (!at) return "its own part is over, but what it sent has not all been received";
   return fmt::format("in step {} of {}, window {} of {}", at->step + 1, at->steps, at->window + 1,
                      at->windows);
 }

@@ -115,7 +115,7 @@ Status check_file(const std::string& path, int file) {
     return refused(path, fmt::format("it belongs to user {}", facts.st_uid));
   }
   if ((facts.st_mode & 077) != 0) return refused(path, "others may read or write it");
-  if (facts.st_nlink > 1) return refused(path, "it has another name too");
+  if (facts.st_nlink > 1) return refused(path, "it has another hard link");
   return {};
 }
 

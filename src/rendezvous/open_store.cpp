@@ -101,8 +101,9 @@ Result<OpenedStore> open_tcp(const Environment& environment, const std::string& 
   if (!store) {
     Failure failure = store.error();
     if (!not_served.empty() && not_served != failure.message)
-      failure.message = fmt::format("rank 0 {}; nor can it use what listens there: {}", not_served,
-                                    failure.message);
+      failure.message =
+          fmt::format("rank 0 {}; the store that listens there cannot be used either: {}",
+                      not_served, failure.message);
     return tl::unexpected(std::move(failure));
   }
   opened.store = make_prefix_store(std::move(*store), prefix);
@@ -147,9 +148,10 @@ Result<OpenedStore> open_store(const Environment& environment, const std::string
   if (address.starts_with(kFile)) {
     return open_file(environment, address.substr(kFile.size()), environment.job, before);
   }
-  return fail(ErrorKind::invalid_argument,
-              "the store's address '{}' is not known: expected tcp://host:port or file:///path",
-              address);
+  return fail(
+      ErrorKind::invalid_argument,
+      "the store's address '{}' has an unknown form: expected tcp://host:port or file:///path",
+      address);
 }
 
 }  // namespace ccoll

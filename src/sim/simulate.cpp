@@ -67,7 +67,7 @@ class Simulation {
     const std::uint64_t messages = theory_.total.messages;
     // Compare by division: the product may not fit 64 bits.
     if (result_.windows > 0 && messages > options_.max_messages / result_.windows)
-      return fail(ErrorKind::unsupported, "{:.1e} messages are more than {:.0e}",
+      return fail(ErrorKind::unsupported, "{:.1e} messages are more than the limit of {:.0e}",
                   static_cast<double>(messages) * static_cast<double>(result_.windows),
                   static_cast<double>(options_.max_messages));
     result_.messages = messages * result_.windows;
@@ -78,7 +78,7 @@ class Simulation {
     // Steps of the shortest line: its full run, and a separate run of half of it.
     const std::uint64_t windows = std::min(result_.windows, 3 * kLeastForLine);
     if (windows == 0 || steps_per_window <= options_.max_steps_in_all / windows) return {};
-    return fail(ErrorKind::unsupported, "{:.1e} steps to carry out are more than {:.0e}",
+    return fail(ErrorKind::unsupported, "{:.1e} steps are more than the limit of {:.0e}",
                 static_cast<double>(steps_per_window) * static_cast<double>(windows),
                 static_cast<double>(options_.max_steps_in_all));
   }
@@ -157,8 +157,8 @@ Result<Simulated> simulate(const Network& network, const Problem& problem, std::
                            const Choice& choice, const SimulateOptions& options) {
   const CatalogueEntry* entry = find_algorithm(problem.kind, choice.algorithm);
   if (entry == nullptr || !problem.block_counts.empty())
-    return fail(ErrorKind::invalid_argument, "no {} of {} with {}", to_string(choice.algorithm),
-                to_string(problem.kind),
+    return fail(ErrorKind::invalid_argument, "{} has no algorithm {} for {}",
+                to_string(problem.kind), to_string(choice.algorithm),
                 entry == nullptr ? "blocks of any sizes" : "blocks of different sizes");
   return Simulation(network, *entry, problem, elem_bytes, choice, options).run();
 }

@@ -269,8 +269,9 @@ class Builder {
     }
     ns *= static_cast<double>(system_.windows) / system_.stripes;
     if (ns <= kMostNs) return {};
-    return fail(ErrorKind::unsupported, "may take {:.0f} days of virtual time, which has {:.0f}",
-                ns / kNsPerDay, kMostNs / kNsPerDay);
+    return fail(ErrorKind::unsupported,
+                "may take {:.0f} days of virtual time; the limit is {:.0f} days", ns / kNsPerDay,
+                kMostNs / kNsPerDay);
   }
 
   const Problem& problem_;

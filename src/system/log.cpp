@@ -95,7 +95,7 @@ class Spdlog final : public Log {
       logger_->sinks().push_back(open_file(log_file_name(pattern, host_name(), ::getpid())));
       errors_->set_level(spdlog::level::warn);
     } catch (const spdlog::spdlog_ex& error) {
-      warn("CCOLL_LOG_FILE={}: {}; remarks go to standard error", pattern, error.what());
+      warn("CCOLL_LOG_FILE={}: {}; log lines go to standard error only", pattern, error.what());
     }
   }
 

@@ -24,7 +24,7 @@ Result<PortRange> parse_port_range(std::string_view text) {
   const auto last = dash == text.npos ? first : port(text.substr(dash + 1));
   if (!first || !last || *first > *last)
     return fail(ErrorKind::invalid_argument,
-                "CCOLL_PORT_RANGE={} is no range of ports from 1 to 65535, as 20000-20100 is",
+                "CCOLL_PORT_RANGE={} is not a range of ports from 1 to 65535, such as 20000-20100",
                 text);
   return PortRange{*first, *last};
 }

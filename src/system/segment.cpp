@@ -61,11 +61,12 @@ void* aligned_place(std::uint64_t offset, std::size_t bytes) {
 tl::unexpected<Failure> no_memory(std::string_view call) {
   const int code = errno;
   const bool later = code == ENOMEM || code == ENOSPC || code == EMFILE || code == ENFILE;
-  return fail(later ? ErrorKind::exhausted : ErrorKind::unsupported, "shared memory: {}: {}{}",
-              call, os_error(code),
-              code == ENOMEM
-                  ? " (of memory, of addresses: ulimit -v, or of mappings: vm.max_map_count)"
-                  : "");
+  return fail(
+      later ? ErrorKind::exhausted : ErrorKind::unsupported, "shared memory: {}: {}{}", call,
+      os_error(code),
+      code == ENOMEM
+          ? " (the limit may be memory, address space: ulimit -v, or mappings: vm.max_map_count)"
+          : "");
 }
 
 }  // namespace
@@ -105,8 +106,8 @@ Result<std::shared_ptr<Segment>> Segment::map(const FileDescriptor& file, std::s
   const int seals = fcntl(file.number(), F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals || static_cast<std::size_t>(status.st_size) < bytes)
     return fail(ErrorKind::corrupt,
-                "shared memory: what came is not what ccoll makes ({} bytes, seals {:#x}; expected "
-                "are {} bytes whose size is sealed)",
+                "shared memory: the received file is not what ccoll makes ({} bytes, seals {:#x}; "
+                "expected {} bytes with a sealed size)",
                 status.st_size, seals, bytes);
   return mapped(FileDescriptor(), file.number(), static_cast<std::size_t>(status.st_size));
 }
@@ -141,8 +142,9 @@ Result<std::shared_ptr<Segment>> Segment::view(const FileDescriptor& file, std::
   if (fstat(file.number(), &status) != 0) return no_memory("fstat");
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (bytes == 0 || offset > size || bytes > size - offset)
-    return fail(ErrorKind::invalid_argument, "shared memory: bytes {} to {} of a file that has {}",
-                offset, offset + bytes, size);
+    return fail(ErrorKind::invalid_argument,
+                "shared memory: bytes {} to {} are not in a file of {} bytes", offset,
+                offset + bytes, size);
   std::shared_ptr<Segment> made(new Segment(FileDescriptor()));
   CCOLL_TRY(made->map(file.number(), PROT_READ, MAP_SHARED, offset, bytes));
   return made;

@@ -163,7 +163,7 @@ class Resolver {
     const bool in_memory =
         !step.store.empty() || (step.receives.empty() && !step.local.empty() && !step.finish);
     if (step.lend != Lend::never && !step.sends.empty() && !in_memory) {
-      malformed("{}: lends a slice that lies in no memory; store it, or do not lend", where_);
+      malformed("{}: lends a slice that is not in memory; store it, or do not lend it", where_);
     }
     if (step.finish && !reduces(problem_.kind)) {
       findings_.add(FindingKind::finish, "{}: finishes, but {} combines nothing", where_,
@@ -207,7 +207,7 @@ class Resolver {
       const Receive& receive = step.receives[i];
       if (receive.peer >= problem_.size || receive.peer == rank ||
           receive.lane >= programs_[receive.peer].lanes.size()) {
-        malformed("{}: receives from rank {} lane {}, which is no other rank's lane", where_,
+        malformed("{}: receives from rank {} lane {}, which is not a lane of another rank", where_,
                   receive.peer, receive.lane);
       } else if (programs_[receive.peer].lanes[receive.lane].stripe != lane.stripe) {
         malformed("{}: receives from rank {} lane {}, which takes other windows", where_,
@@ -220,7 +220,7 @@ class Resolver {
     for (std::size_t i = 0; i < step.sends.size(); ++i) {
       const Rank peer = step.sends[i];
       if (peer >= problem_.size || peer == rank) {
-        malformed("{}: sends to rank {}, which is no other rank", where_, peer);
+        malformed("{}: sends to rank {}, which is not another rank", where_, peer);
       }
       // Quadratic in fan-out only if a list is unsorted, which no algorithm's is.
       const auto before = step.sends.begin() + static_cast<std::ptrdiff_t>(i);
@@ -237,7 +237,7 @@ class Resolver {
     const After& after = *step.after;
     if (after.lane >= lanes.size() || after.lane == number ||
         after.step >= lanes[after.lane].steps.size()) {
-      malformed("{}: comes after lane {} step {}, which is no other lane's step", where_,
+      malformed("{}: comes after lane {} step {}, which is not a step of another lane", where_,
                 after.lane, after.step);
     } else if (lanes[after.lane].stripe != lane.stripe) {
       malformed("{}: comes after lane {} step {}, which takes other windows", where_, after.lane,

@@ -20,12 +20,12 @@ std::string trouble_with(const std::string& text) {
 TEST_CASE("json: what is wrong with a text is said by its byte, in no library's words",
           "[core][unit]") {
   CHECK(trouble_with("") == "it is empty");
-  CHECK(trouble_with("garbage") == "no JSON from byte 1 on");
-  CHECK(trouble_with(R"({"rows": x})") == "no JSON from byte 10 on");
-  CHECK(trouble_with(R"({"rows": "x"}})") == "no JSON from byte 14 on");
-  CHECK(trouble_with("{\"rows\": \"\xff\"}") == "no JSON from byte 11 on");
-  CHECK(trouble_with(R"({"rows": "x")") == "it breaks off after byte 12");
-  CHECK(trouble_with(R"({"rows": "x)") == "it breaks off after byte 11");
+  CHECK(trouble_with("garbage") == "it is not valid JSON from byte 1 on");
+  CHECK(trouble_with(R"({"rows": x})") == "it is not valid JSON from byte 10 on");
+  CHECK(trouble_with(R"({"rows": "x"}})") == "it is not valid JSON from byte 14 on");
+  CHECK(trouble_with("{\"rows\": \"\xff\"}") == "it is not valid JSON from byte 11 on");
+  CHECK(trouble_with(R"({"rows": "x")") == "it ends unexpectedly after byte 12");
+  CHECK(trouble_with(R"({"rows": "x)") == "it ends unexpectedly after byte 11");
   CHECK(trouble_with("{}") == "key 'rows' not found");
   CHECK(trouble_with(R"({"rows": 1})") == "type must be string, but is number");
   CHECK(trouble_with(R"({"rows": "x"})") == "none");

@@ -14,8 +14,8 @@ namespace ccoll {
 TEST_CASE("errors of the system: where descriptors lack, the limit is told, too", "[core][unit]") {
   rlimit files{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &files) == 0);
-  const auto lack = "Too many open files: this process may have " + std::to_string(files.rlim_cur) +
-                    " (ulimit -n)";
+  const auto lack = "Too many open files: this process may open " + std::to_string(files.rlim_cur) +
+                    " files (ulimit -n)";
   CHECK(os_error(EMFILE) == lack);
   CHECK(os_error(asio::error::make_error_code(asio::error::no_descriptors)) == lack);
   CHECK(os_error(ENOENT) == "No such file or directory");

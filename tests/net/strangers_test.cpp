@@ -238,9 +238,10 @@ TEST_CASE("port range: what is none is refused with what was given", "[core]") {
     CAPTURE(text);
     REQUIRE_FALSE(range);
     CHECK(range.error().kind == ErrorKind::invalid_argument);
-    CHECK(range.error().message == fmt::format("CCOLL_PORT_RANGE={} is no range of ports from 1 to "
-                                               "65535, as 20000-20100 is",
-                                               text));
+    CHECK(range.error().message ==
+          fmt::format(
+              "CCOLL_PORT_RANGE={} is not a range of ports from 1 to 65535, such as 20000-20100",
+              text));
   }
   const PortRangeSet set("many");
   const auto listener =

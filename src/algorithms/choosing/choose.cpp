@@ -98,7 +98,8 @@ Chosen choose(const Problem& problem, std::size_t elem_bytes, const CostTable& c
               const Forced& forced) {
   const DefaultFloatState state;  // ranks whose threads round differently choose alike
   const std::vector<Scored> scored = score_all(problem, elem_bytes, costs, forced);
-  CCOLL_CHECK(!scored.empty(), "{} of {}-byte elements has no algorithm within {} bytes a message",
+  CCOLL_CHECK(!scored.empty(),
+              "{} of {}-byte elements has no algorithm within {} bytes per message",
               to_string(problem.kind), elem_bytes, costs.slot_bytes);
   Chosen chosen{.choice = scored.front().choice, .reason = reason_by_model(scored)};
   for (const Scored& one : scored) chosen.candidates.push_back(one.candidate);

@@ -55,7 +55,7 @@ void FileLog::unlock() { ::flock(file_.number(), LOCK_UN); }
 
 Result<bool> FileLog::changed(std::uint64_t seen) const {
   struct stat status {};
-  if (::fstat(file_.number(), &status) != 0) return failed("look at");
+  if (::fstat(file_.number(), &status) != 0) return failed("examine");
   if (status.st_nlink == 0) {
     return fail(ErrorKind::peer_lost, "the store file {} was removed while it was in use", path_);
   }
@@ -64,7 +64,7 @@ Result<bool> FileLog::changed(std::uint64_t seen) const {
 
 Status FileLog::read_new_bytes(std::string& bytes) {
   struct stat status {};
-  if (::fstat(file_.number(), &status) != 0) return failed("look at");
+  if (::fstat(file_.number(), &status) != 0) return failed("examine");
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (size < offset_) {
     return fail(ErrorKind::corrupt, "the store file {} became shorter while it was in use", path_);
@@ -105,7 +105,7 @@ Status FileLog::read(const std::function<Status(std::string_view)>& apply) {
     const auto sum = preamble.number<std::uint32_t>();
     const bool whole = !preamble.bad() && rest.size() - kPreambleBytes >= length;
     if (!whole || checksum(rest.substr(kPreambleBytes, length)) != sum) {
-      if (::ftruncate(file_.number(), static_cast<off_t>(offset_)) != 0) return failed("mend");
+      if (::ftruncate(file_.number(), static_cast<off_t>(offset_)) != 0) return failed("repair");
       return {};
     }
     CCOLL_TRY(apply(rest.substr(kPreambleBytes, length)));

@@ -83,7 +83,7 @@ class FileBackend final : public Backend {
         if (!locked) return tl::unexpected(locked.error());
       }
       if (!backoff.pause()) {
-        return fail(ErrorKind::timed_out, "store: somebody else holds the file's lock");
+        return fail(ErrorKind::timed_out, "store: another process holds the file's lock");
       }
     }
     auto turn = std::make_unique<Turn>(*this);

@@ -157,7 +157,8 @@ Result<Numbered<Request>> decode_request(std::string_view bytes) {
   result.content.number = static_cast<std::int64_t>(reader.number<std::uint64_t>());
   result.content.keys = take(reader);
   result.content.values = take(reader);
-  if (!reader.complete()) return fail(ErrorKind::corrupt, "bytes that are no request to a store");
+  if (!reader.complete())
+    return fail(ErrorKind::corrupt, "these bytes are not a request to a store");
   if (const Status status = check_request(result.content); !status) {
     return fail(ErrorKind::corrupt, "{}", status.error().message);
   }
@@ -176,7 +177,8 @@ Result<Numbered<Result<Response>>> decode_response(std::string_view bytes) {
     const auto kind = std::min<unsigned>(status - 1u, static_cast<unsigned>(ErrorKind::internal));
     result.content = fail(static_cast<ErrorKind>(kind), "{}", reader.text());
   }
-  if (!reader.complete()) return fail(ErrorKind::corrupt, "bytes that are no answer of a store");
+  if (!reader.complete())
+    return fail(ErrorKind::corrupt, "these bytes are not an answer of a store");
   return result;
 }
 

@@ -73,7 +73,9 @@ Result<Response> State::act(const Request& request) {
     case Op::open:
       break;
   }
-  return fail(ErrorKind::internal, "store: {} is not done at once", to_string(request.op));
+  return fail(ErrorKind::internal,
+              "store: {} has to wait, and was executed as a request that does not",
+              to_string(request.op));
 }
 
 Result<Response> State::add(const Request& request) {
@@ -167,10 +169,12 @@ void State::enter_barrier(Ticket ticket, const Waiter& waiter) {
   Tickets& line = barriers_[key];
   if (!line.empty() && waiters_.at(line.front()).request.number != count) {
     const auto others = waiters_.at(line.front()).request.number;
-    return answer(ticket, fail(ErrorKind::invalid_argument,
-                               "store barrier '{}': this caller expects {} callers, those who wait "
-                               "there {}",
-                               key, count, others));
+    return answer(
+        ticket,
+        fail(
+            ErrorKind::invalid_argument,
+            "store barrier '{}': this caller expects {} callers, but the waiting callers expect {}",
+            key, count, others));
   }
   line.push_back(ticket);
   if (std::cmp_less(line.size(), count)) return;

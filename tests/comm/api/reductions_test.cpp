@@ -278,7 +278,7 @@ TEST_CASE("reductions: a factor must suit the type", "[comm]") {
                "elements are",
            "a factor of another type");
     expect(message_of([] { (void)Reduction::premultiplied_sum_at(nullptr, DataType::int32); }) ==
-               "invalid_argument: premultiplied_sum: no factor (a null pointer)",
+               "invalid_argument: premultiplied_sum: the factor is a null pointer",
            "no place");
   });
   for (const auto& error : errors) CHECK(error == "");

@@ -89,9 +89,10 @@ TEST_CASE("memory: what cannot be is refused, and said", "[comm][unit]") {
         "invalid_argument: register_memory: file descriptor -1: Bad file descriptor");
   CHECK(message_of([&] { (void)register_memory(nullptr, 8192, file); }) ==
         "invalid_argument: register_memory: null given for 8192 bytes of a mapping");
-  CHECK(refused(8193, file, 0) ==
-        "invalid_argument: register_memory of 8193 bytes: shared memory: bytes 0 to 8193 of a file "
-        "that has 8192");
+  CHECK(
+      refused(8193, file, 0) ==
+      "invalid_argument: register_memory of 8193 bytes: shared memory: bytes 0 to 8193 are not in "
+      "a file of 8192 bytes");
   {
     const Memory first = register_memory(mapped, 8192, file);
     CHECK(first.data() == mapped);

@@ -89,7 +89,7 @@ TEST_CASE("start stop: a token that has been told before ends it at once", "[com
   std::stop_source source;
   source.request_stop();
   CHECK(message_of([&] { Communicator::create(make_inproc_store(), 0, 1, stopped_by(source)); }) ==
-        "aborted: start-up was ended: its stop token (start_stop) asked for that");
+        "aborted: start-up was ended by its stop token (start_stop)");
 }
 
 TEST_CASE("start stop: while the store is not there, or does not answer", "[comm]") {
@@ -103,7 +103,7 @@ TEST_CASE("start stop: while the store is not there, or does not answer", "[comm
     CAPTURE(store);
     CHECK(ended([&](const auto& options) {
             Communicator::create(environment_at(store, 1), options);
-          }) == "aborted: start-up was ended: its stop token (start_stop) asked for that");
+          }) == "aborted: start-up was ended by its stop token (start_stop)");
   }
 }
 

@@ -101,7 +101,7 @@ TEST_CASE(
 TEST_CASE("cc-show simulate: what is skipped is said, and why", "[show][unit]") {
   const std::string text =
       said({"simulate", "all_reduce", "-n", "24576", "-b", "1G", "--algo", "one_shot,ring"});
-  CHECK_THAT(text, Contains("one_shot skipped: 1.2e+12 messages are more than 1e+10"));
+  CHECK_THAT(text, Contains("one_shot skipped: 1.2e+12 messages are more than the limit of 1e+10"));
   CHECK_THAT(text, Contains("+ the buffer was taken a little longer"));
   CHECK_THAT(said({"simulate", "all_reduce", "-n", "8", "-b", "8", "--net", "nvlink8"}),
              Contains("leaders skipped: all ranks share one host"));

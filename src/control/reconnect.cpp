@@ -20,8 +20,8 @@ using std::chrono::milliseconds;
 /// At the end of a job all ranks leave at once; the delay avoids useless connections.
 constexpr milliseconds kDelay{50};
 /// Pauses between two rounds of calls to ranks that could not be reached in time.
-constexpr milliseconds kFirstMendPause{100};
-constexpr milliseconds kLongestMendPause{2000};
+constexpr milliseconds kFirstReconnectPause{100};
+constexpr milliseconds kLongestReconnectPause{2000};
 /// Limit of one attempt to reach a rank, and again of its greeting.
 constexpr milliseconds kConnectLimit{5000};
 /// A rank listens for as long as it takes part, so a rank without a listener has gone. Others may
@@ -42,7 +42,7 @@ void Hub::reconnect() {
   above_ = next_above(rank_);
   if (!above_ || edges_.contains(*above_)) return;
   seeking_ = true;
-  pause_ = kFirstMendPause;
+  pause_ = kFirstReconnectPause;
   seek_again(kDelay);
 }
 
@@ -67,7 +67,7 @@ void Hub::seek() {
                });
   } else if (!peer && passed_over_ && !leaving_) {
     seek_again(pause_);
-    pause_ = std::min(2 * pause_, kLongestMendPause);
+    pause_ = std::min(2 * pause_, kLongestReconnectPause);
   } else {
     above_ = peer;
     seeking_ = false;

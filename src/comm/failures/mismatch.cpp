@@ -134,7 +134,7 @@ std::optional<Failure> Communicator::Implementation::unread_as_owner(bool closes
     };
   }
   const auto unread = is_unfit ? links_.unread(next + 1, CountCheck::kFirstLane, is_unfit)
-                               : links_.unread(next, kHeadLane);
+                               : links_.unread(next, kHeaderLane);
   if (!unread) return std::nullopt;
   const auto& [from, header] = *unread;
   const auto sequence = header.sequence;

@@ -26,7 +26,7 @@ std::shared_ptr<MessageOperation> MessageOperation::like(const MessageOperation&
 
 Messages::Messages(const Group& group, LinkTable& links, const Limits& limits, ForCaller for_caller)
     : group_(group), links_(links), limits_(limits), for_caller_(std::move(for_caller)) {
-  links_.listen(kHeadLane);
+  links_.listen(kHeaderLane);
 }
 
 const Messages::Channel* Messages::channel_if_open(Rank peer) const {
@@ -38,7 +38,7 @@ Result<Messages::Channel*> Messages::channel_to(Rank peer) {
   if (const auto known = by_peer_.find(peer); known != by_peer_.end()) return known->second;
   auto channel = std::make_unique<Channel>();
   channel->peer = peer;
-  auto in = links_.receiver(peer, kHeadLane);
+  auto in = links_.receiver(peer, kHeaderLane);
   if (!in) return tl::unexpected(in.error());
   channel->in = *in;
   // Registered only now that it is whole: a channel that is found gets used.
@@ -61,7 +61,7 @@ Status Messages::open(std::optional<Rank> peer) {
 }
 
 Status Messages::open_out(Channel& channel) {
-  auto out = links_.sender(channel.peer, kHeadLane);
+  auto out = links_.sender(channel.peer, kHeaderLane);
   if (!out) return tl::unexpected(out.error());
   channel.out = *out;
   return {};

@@ -72,7 +72,7 @@ inline constexpr std::size_t kMaxEagerBytes = kCommonSliceBytes;
 inline constexpr std::size_t kSliceOfRowsBytes = 32 << 10;
 
 /// The links of messages are their own, far from any program's lanes.
-inline constexpr std::uint16_t kHeadLane = 0x8000;
+inline constexpr std::uint16_t kHeaderLane = 0x8000;
 inline constexpr std::uint16_t kBulkLane = 0x8001;
 
 struct MessageOperation final : Operation {

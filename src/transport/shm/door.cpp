@@ -39,7 +39,7 @@ constexpr std::size_t kDoorbellBytes = 4;
 struct Hello {
   LinkId id;
   std::uint32_t doorbell = 0;
-  bool has_spread = false;
+  bool has_multicast = false;
   ProcessMark mark;
 };
 
@@ -47,7 +47,7 @@ std::string encode(const Hello& hello) {
   net::Writer writer;
   return write(writer, hello.id)
       .number(hello.doorbell)
-      .number(std::uint8_t{hello.has_spread})
+      .number(std::uint8_t{hello.has_multicast})
       .number(hello.mark.address)
       .number(hello.mark.value)
       .take();
@@ -58,14 +58,14 @@ std::optional<Hello> decode(std::string_view bytes) {
   Hello hello;
   hello.id = read_link_id(reader);
   hello.doorbell = reader.number<std::uint32_t>();
-  hello.has_spread = reader.number<std::uint8_t>() != 0;
+  hello.has_multicast = reader.number<std::uint8_t>() != 0;
   hello.mark = {reader.number<std::uint64_t>(), reader.number<std::uint64_t>()};
   if (!reader.complete()) return std::nullopt;
   return hello;
 }
 
 Result<Offer> map_offer(WithDescriptors& came, const Hello& hello) {
-  const std::size_t expected = hello.has_spread ? 4 : 3;
+  const std::size_t expected = hello.has_multicast ? 4 : 3;
   if (came.descriptors.size() != expected)
     return fail(ErrorKind::exhausted, "{} of {} descriptors reached it (is its ulimit -n used up?)",
                 came.descriptors.size(), expected);
@@ -75,7 +75,7 @@ Result<Offer> map_offer(WithDescriptors& came, const Hello& hello) {
       Doorbell::of_peer(std::move(came.descriptors[1]), came.descriptors[2], hello.doorbell);
   if (!doorbell) return tl::unexpected(doorbell.error());
   Offer offer{std::move(*memory), nullptr, std::nullopt, std::move(*doorbell), FileDescriptor()};
-  if (hello.has_spread) {
+  if (hello.has_multicast) {
     auto multicast = Segment::map(came.descriptors[3], MulticastSlots::kBytes);
     if (!multicast) return tl::unexpected(multicast.error());
     offer.multicast = std::move(*multicast);
@@ -204,7 +204,7 @@ asio::awaitable<Status> knock(Socket& socket, Protocol::endpoint door, std::stri
   if (!status) co_return status;
   const net::Deadline deadline(socket, kPatience);
   const auto& doorbell = *hand_over->waiter->doorbell();
-  const auto& multicast = hand_over->spread_file;
+  const auto& multicast = hand_over->multicast_file;
   const auto hello = encode({id, doorbell.number(), multicast != nullptr, hand_over->mark});
   std::vector<int> descriptors = {hand_over->memory->file().number(),
                                   doorbell.chime().event().number(), doorbell.memory().number()};
@@ -301,7 +301,7 @@ asio::awaitable<void> offer_now(asio::io_context& context, Protocol::endpoint do
   const auto status =
       co_await be_taken(socket, std::move(door), std::move(token), id, doors_open, hand_over);
   hand_over->memory->close_file();
-  hand_over->spread_file.reset();
+  hand_over->multicast_file.reset();
   if (status)
     hand_over->taken.deliver(std::monostate());
   else

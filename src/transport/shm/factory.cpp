@@ -20,7 +20,7 @@ namespace {
 
 /// At most this many communicators keep shared slots ready for links yet to be opened, which takes
 /// a descriptor each. Older ones serve only the links that already have them.
-constexpr std::size_t kMostOpenSpreads = 32;
+constexpr std::size_t kMostOpenMulticasts = 32;
 
 Result<std::shared_ptr<Segment>> no_slots(const SlotBudget& budget) {
   return fail(ErrorKind::exhausted,
@@ -41,7 +41,7 @@ std::uint32_t lines_of(const TransportContext& context) {
 class ShmTransport final : public Transport {
  public:
   ShmTransport(const TransportContext& context, std::shared_ptr<Transport> next)
-      : context_(context), instead_(std::make_shared<Fallback>(context.rank, std::move(next))) {
+      : context_(context), fallback_(std::make_shared<Fallback>(context.rank, std::move(next))) {
     // A rank without a port has no peers, and no address for a door.
     if (context_.table[context_.rank].port == 0) return;
     std::optional<Failure> refusal;
@@ -67,8 +67,8 @@ class ShmTransport final : public Transport {
   Result<std::unique_ptr<SendLink>> open_send(const LinkId& id,
                                               std::shared_ptr<Waiter> waiter) override {
     if (no_door_) return tl::unexpected(*no_door_);
-    auto* const next = instead_->transport();
-    if (next != nullptr && instead_->serves(id.to)) return next->open_send(id, std::move(waiter));
+    auto* const next = fallback_->transport();
+    if (next != nullptr && fallback_->serves(id.to)) return next->open_send(id, std::move(waiter));
     auto slots = budget_->take_unless_scarce(kLinkSlots * kSlotBytes);
     const bool is_thrifty = !slots;
     if (is_thrifty) slots = budget_->take(kThriftyBytes);
@@ -84,40 +84,40 @@ class ShmTransport final : public Transport {
                      memory.error().message);
         return next->open_send(id, std::move(waiter));
       }
-      instead_->settle(id.to, why);
-      instead_->works(id.to);
+      fallback_->settle(id.to, why);
+      fallback_->works(id.to);
       return open_send(id, std::move(waiter));
     }
     Ring::make((*memory)->data())->is_thrifty = is_thrifty ? 1 : 0;
     auto hand_over = std::make_shared<HandOver>();
     hand_over->memory = std::move(*memory);
-    std::tie(hand_over->multicast, hand_over->spread_file) = multicast_slots_of(id.communicator);
+    std::tie(hand_over->multicast, hand_over->multicast_file) = multicast_slots_of(id.communicator);
     hand_over->waiter = std::move(waiter);
     if (context_.single_copy) hand_over->mark = process_mark();
     offer_link(context_, id, doors_open_, hand_over);
     return std::make_unique<ShmSendLink>(id, std::move(hand_over), std::move(slots), lines_,
                                          context_.oversubscribed, lender_to(id.to), huge_pages_,
-                                         instead_);
+                                         fallback_);
   }
 
   Result<std::unique_ptr<ReceiveLink>> open_receive(const LinkId& id,
                                                     std::shared_ptr<Waiter> waiter) override {
     if (no_door_) return tl::unexpected(*no_door_);
-    std::unique_ptr<ReceiveLink> instead;
-    if (auto* const next = instead_->transport()) {
+    std::unique_ptr<ReceiveLink> fallback_link;
+    if (auto* const next = fallback_->transport()) {
       auto opened = next->open_receive(id, waiter);
       if (!opened) return tl::unexpected(opened.error());
-      instead = std::move(*opened);
+      fallback_link = std::move(*opened);
     }
     auto delivery = meeting_->await(id, waiter);
     return std::make_unique<ShmReceiveLink>(id, std::move(delivery), borrowed_, budget_,
-                                            std::move(instead), std::move(waiter));
+                                            std::move(fallback_link), std::move(waiter));
   }
 
   void listen(std::shared_ptr<Arrivals> arrivals) override {
     meeting_->listen(std::move(arrivals));
   }
-  bool gave_up(std::uint32_t peer) override { return instead_->serves(peer); }
+  bool gave_up(std::uint32_t peer) override { return fallback_->serves(peer); }
   void forget(std::uint64_t communicator) override {
     meeting_->forget(communicator, [](const Offer& offer) { decline(offer); });
     std::lock_guard lock(mutex_);
@@ -132,9 +132,9 @@ class ShmTransport final : public Transport {
     return lender;
   }
 
-  using SpreadAndFile =
+  using MulticastAndFile =
       std::pair<std::shared_ptr<MulticastSlots>, std::shared_ptr<const FileDescriptor>>;
-  SpreadAndFile multicast_slots_of(std::uint64_t communicator) {
+  MulticastAndFile multicast_slots_of(std::uint64_t communicator) {
     std::lock_guard lock(mutex_);
     const auto [found, is_new] = multicast_slots_.try_emplace(communicator);
     auto& multicast = found->second;
@@ -149,17 +149,17 @@ class ShmTransport final : public Transport {
   }
 
   void keep_open(const std::shared_ptr<MulticastSlots>& multicast) {
-    open_spreads_.push_back(multicast);
-    if (open_spreads_.size() <= kMostOpenSpreads) return;
-    std::erase_if(open_spreads_, [](const auto& each) { return each.expired(); });
-    if (open_spreads_.size() <= kMostOpenSpreads) return;
-    if (const auto oldest = open_spreads_.front().lock()) oldest->close_file();
-    open_spreads_.erase(open_spreads_.begin());
+    open_multicasts_.push_back(multicast);
+    if (open_multicasts_.size() <= kMostOpenMulticasts) return;
+    std::erase_if(open_multicasts_, [](const auto& each) { return each.expired(); });
+    if (open_multicasts_.size() <= kMostOpenMulticasts) return;
+    if (const auto oldest = open_multicasts_.front().lock()) oldest->close_file();
+    open_multicasts_.erase(open_multicasts_.begin());
   }
 
   const TransportContext context_;
   const std::uint32_t lines_ = lines_of(context_);
-  const std::shared_ptr<Fallback> instead_;
+  const std::shared_ptr<Fallback> fallback_;
   const std::shared_ptr<SlotBudget> budget_ =
       std::make_shared<SlotBudget>(context_.slot_memory_bytes);
   const std::shared_ptr<ArrivalBoard<Offer>> meeting_ =
@@ -178,7 +178,7 @@ class ShmTransport final : public Transport {
   std::map<std::uint32_t, std::shared_ptr<Lender>> lenders_;  // guarded by mutex_; by rank
   // guarded by mutex_; by communicator; null if there is no memory
   std::map<std::uint64_t, std::shared_ptr<MulticastSlots>> multicast_slots_;
-  std::vector<std::weak_ptr<MulticastSlots>> open_spreads_;  // guarded by mutex_; oldest first
+  std::vector<std::weak_ptr<MulticastSlots>> open_multicasts_;  // guarded by mutex_; oldest first
 };
 
 }  // namespace

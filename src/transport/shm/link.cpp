@@ -73,7 +73,7 @@ ShmSendLink::~ShmSendLink() {
   if (!hand_over_->memory->is_mine()) return;
   ShmSendLink::revoke();
   // On the fallback, leave the ring alone: the receiver may have it, but listens elsewhere.
-  if (instead_) return;
+  if (fallback_link_) return;
   ring_->writer_gone.store(1);
   if (Doorbell* const doorbell = hand_over_->doorbell.load()) doorbell->ring();
 }
@@ -92,7 +92,7 @@ bool ShmSendLink::settle() {
   slots_ = {};
   auto opened = transport->open_send(id_, hand_over_->waiter);
   if (opened)
-    instead_ = std::move(*opened);
+    fallback_link_ = std::move(*opened);
   else
     failure_ = std::move(opened.error());
   return false;
@@ -105,14 +105,14 @@ bool ShmSendLink::is_deaf() const {
 }
 
 std::size_t ShmSendLink::good_bytes(std::uint64_t whole, Copier copier) const {
-  if (instead_) return instead_->good_bytes(whole, copier);
+  if (fallback_link_) return fallback_link_->good_bytes(whole, copier);
   if (is_fetched() && copier == Copier::receiver) return kMostFetchedBytes;
   if (whole > kMostForLongSlots) return kShortSlotBytes;
   return std::clamp(std::bit_floor(whole / 2), kShortSlotBytes, kSlotBytes);
 }
 
 bool ShmSendLink::lends_mapped(const std::byte* data, std::size_t bytes) {
-  return !instead_ && bytes >= kWorthLending && lender_->find(data, bytes).has_value();
+  return !fallback_link_ && bytes >= kWorthLending && lender_->find(data, bytes).has_value();
 }
 
 bool ShmSendLink::has_room() {
@@ -122,8 +122,8 @@ bool ShmSendLink::has_room() {
     if (grows_ && writer_.lacks_slot()) grow();
     return false;
   }
-  if (!instead_ && settle()) return true;
-  return instead_ && fallback_->has_room(*instead_, id_.to, instead_works_);
+  if (!fallback_link_ && settle()) return true;
+  return fallback_link_ && fallback_->has_room(*fallback_link_, id_.to, fallback_works_);
 }
 
 void ShmSendLink::grow() {
@@ -132,15 +132,15 @@ void ShmSendLink::grow() {
 }
 
 void ShmSendLink::announce(const std::byte* data, std::size_t bytes) {
-  if (instead_) return instead_->announce(data, bytes);
+  if (fallback_link_) return fallback_link_->announce(data, bytes);
   if (ring_->is_thrifty) return;
   grows_ = oversubscribed_ || bytes <= kMostFarAhead;
   if (!grows_) writer_.use(kLinkSlots);
 }
 
 std::byte* ShmSendLink::room(std::size_t bytes) {
-  if (instead_) [[unlikely]]
-    return instead_->room(bytes);
+  if (fallback_link_) [[unlikely]]
+    return fallback_link_->room(bytes);
   // Not has_room(): the link may have failed since the caller asked.
   CCOLL_CHECK(settled_ && writer_.has_room() && bytes <= kSlotBytes, "{} bytes to rank {}", bytes,
               id_.to);
@@ -148,15 +148,15 @@ std::byte* ShmSendLink::room(std::size_t bytes) {
 }
 
 void ShmSendLink::push(const SliceHeader& header) {
-  if (instead_) [[unlikely]]
-    return instead_->push(header);
+  if (fallback_link_) [[unlikely]]
+    return fallback_link_->push(header);
   CCOLL_CHECK(settled_ && writer_.has_room(), "to rank {}, lane {}", id_.to, id_.lane);
   writer_.push(header);
   tell();
 }
 
 bool ShmSendLink::progress() {
-  if (instead_) return instead_->progress();
+  if (fallback_link_) return fallback_link_->progress();
   // After a failed call, the lent memory belongs to the caller.
   if (revoked_ || !writer_.remake()) return false;
   tell();
@@ -169,8 +169,8 @@ void ShmSendLink::tell() {
 }
 
 void ShmSendLink::lend(const SliceHeader& header, const std::byte* data, Copier copier) {
-  if (instead_) [[unlikely]]
-    return instead_->lend(header, data, copier);
+  if (fallback_link_) [[unlikely]]
+    return fallback_link_->lend(header, data, copier);
   CCOLL_CHECK(settled_ && writer_.has_room(), "to rank {}, lane {}", id_.to, id_.lane);
   if (header.bytes >= kWorthLending && copier != Copier::sender_always) {
     if (const auto place = lender_->find(data, header.bytes)) {
@@ -193,8 +193,8 @@ void ShmSendLink::lend(const SliceHeader& header, const std::byte* data, Copier 
 
 SendLink::Sent ShmSendLink::send(const SliceHeader& header, const std::byte* data) {
   if (!has_room()) return Sent::no_room;
-  if (instead_) [[unlikely]]
-    return instead_->send(header, data);
+  if (fallback_link_) [[unlikely]]
+    return fallback_link_->send(header, data);
   copy_few(writer_.room(header.bytes), data, header.bytes);
   writer_.push(header);
   tell();
@@ -219,14 +219,14 @@ bool ShmSendLink::push_shared(const SliceHeader& header, const std::byte* shared
 }
 
 void ShmSendLink::begin_revoke() {
-  if (instead_) return instead_->begin_revoke();
+  if (fallback_link_) return fallback_link_->begin_revoke();
   if (revoked_ || writer_.drained()) return;
   writer_.revoke();
   revoked_ = std::chrono::steady_clock::now();
 }
 
 void ShmSendLink::revoke() {
-  if (instead_) return instead_->revoke();
+  if (fallback_link_) return fallback_link_->revoke();
   begin_revoke();
   if (!revoked_) return;
   const auto end = *revoked_ + kReadingPatience;
@@ -234,18 +234,18 @@ void ShmSendLink::revoke() {
 }
 
 void ShmSendLink::peer_gone(Departure how, const Failure& why) {
-  if (instead_) return instead_->peer_gone(how, why);
+  if (fallback_link_) return fallback_link_->peer_gone(how, why);
   if (!failure_) failure_ = why;
   // Then has_room() stops at the failure.
   if (how == Departure::lost) settled_ = false;
 }
 
 bool ShmSendLink::connected() const {
-  return instead_ ? instead_->connected() : hand_over_->doorbell.load() != nullptr;
+  return fallback_link_ ? fallback_link_->connected() : hand_over_->doorbell.load() != nullptr;
 }
 
 const Failure* ShmSendLink::failure() const {
-  if (instead_) return instead_->failure();
+  if (fallback_link_) return fallback_link_->failure();
   // Only once settled: slices pushed to a receiver that leaves count as sent, read or not.
   if (!failure_ && settled_ && ring_->reader_gone.load() != 0) failure_ = gone(id_.to);
   if (const auto* unheard = hand_over_->unheard.failure(); unheard != nullptr && !failure_)
@@ -254,8 +254,8 @@ const Failure* ShmSendLink::failure() const {
 }
 
 LinkReport ShmSendLink::report() const {
-  if (!instead_) return {"shm", 0};
-  auto report = instead_->report();
+  if (!fallback_link_) return {"shm", 0};
+  auto report = fallback_link_->report();
   report.retries++;
   return report;
 }
@@ -263,13 +263,14 @@ LinkReport ShmSendLink::report() const {
 ShmReceiveLink::ShmReceiveLink(const LinkId& id, std::shared_ptr<Delivery<Offer>> delivery,
                                std::shared_ptr<Borrowed> borrowed,
                                std::shared_ptr<SlotBudget> budget,
-                               std::unique_ptr<ReceiveLink> instead, std::shared_ptr<Waiter> waiter)
+                               std::unique_ptr<ReceiveLink> fallback_link,
+                               std::shared_ptr<Waiter> waiter)
     : id_(id),
       delivery_(std::move(delivery)),
       borrowed_(std::move(borrowed)),
       budget_(std::move(budget)),
       waiter_(std::move(waiter)),
-      instead_(std::move(instead)) {
+      fallback_link_(std::move(fallback_link)) {
   settle();
 }
 
@@ -285,8 +286,8 @@ bool ShmReceiveLink::settle() {
   if (!reader_ && !take_over()) return false;
   if (owes_doorbell_) hand_doorbell();
   // Wait for a slice: the sender may not have heard that the memory was taken, and fall back.
-  if (instead_ && !reader_->there()) return false;
-  instead_.reset();
+  if (fallback_link_ && !reader_->there()) return false;
+  fallback_link_.reset();
   return settled_ = true;
 }
 
@@ -317,7 +318,7 @@ void ShmReceiveLink::hand_doorbell() {
 
 const ReceiveLink::View* ShmReceiveLink::front() {
   if (!is_ready()) [[unlikely]]
-    return instead_ ? instead_->front() : nullptr;
+    return fallback_link_ ? fallback_link_->front() : nullptr;
   if (view_.data != nullptr) return &view_;
   if (!look()) return nullptr;
   view_.data = Ring::Line::holds(view_.header.bytes) ? reader_->in_line() : find();
@@ -448,32 +449,32 @@ const std::byte* ShmReceiveLink::find_elsewhere(const Ring::Place& place) {
 
 bool ShmReceiveLink::begin_read() {
   if (!settled_) [[unlikely]]
-    return instead_->begin_read();
+    return fallback_link_->begin_read();
   return !taken_back_ && (!is_lent_ || reader_->begin_loan());
 }
 
 const SliceHeader* ShmReceiveLink::peek() {
   if (!is_ready()) [[unlikely]]
-    return instead_ ? instead_->peek() : nullptr;
+    return fallback_link_ ? fallback_link_->peek() : nullptr;
   return look() ? &view_.header : nullptr;
 }
 
 void ShmReceiveLink::offer(std::byte* data, std::size_t bytes) {
-  if (instead_) instead_->offer(data, bytes);
+  if (fallback_link_) fallback_link_->offer(data, bytes);
   offered_ = {data, bytes};
   offered_beyond_ = 0;
 }
 
 bool ShmReceiveLink::whole() const {
   if (reader_ && is_readable()) return true;
-  return instead_ && instead_->whole();
+  return fallback_link_ && fallback_link_->whole();
 }
 
 bool ShmReceiveLink::connected() const { return reader_ || is_elsewhere(); }
 
 bool ShmReceiveLink::pop() {
   if (!settled_) [[unlikely]]
-    return instead_->pop();
+    return fallback_link_->pop();
   bool good = true;
   if (is_lent_) [[unlikely]] {
     good = reader_->end_loan();
@@ -494,13 +495,13 @@ bool ShmReceiveLink::pop() {
 void ShmReceiveLink::peer_gone(Departure how, const Failure& why) {
   gone_ = why;
   settle();
-  if (instead_) instead_->peer_gone(how, why);
+  if (fallback_link_) fallback_link_->peer_gone(how, why);
   // An offer by the sender would have come before the news of its loss.
-  if (!reader_ && !instead_ && !failure_ && how == Departure::lost) failure_ = why;
+  if (!reader_ && !fallback_link_ && !failure_ && how == Departure::lost) failure_ = why;
 }
 
 const Failure* ShmReceiveLink::failure() const {
-  if ((!reader_ || is_elsewhere()) && instead_) return instead_->failure();
+  if ((!reader_ || is_elsewhere()) && fallback_link_) return fallback_link_->failure();
   // Slices sent before leaving are still delivered; look again for one that came just before. A
   // process that ended without destroying the link leaves no word in the ring.
   if (reader_ && !failure_ && (gone_ || ring_->writer_gone.load() != 0) && !is_readable())

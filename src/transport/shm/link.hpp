@@ -43,7 +43,7 @@ void decline(const Offer& offer);
 struct HandOver {
   std::shared_ptr<Segment> memory;
   std::shared_ptr<MulticastSlots> multicast;          ///< or null
-  std::shared_ptr<const FileDescriptor> spread_file;  ///< its file, until handed over
+  std::shared_ptr<const FileDescriptor> multicast_file;  ///< its file, until handed over
   std::shared_ptr<Waiter> waiter;                     ///< the sender's
   ProcessMark mark;  ///< of the sender's process; empty if it must not be read
   /// Set once the receiver's process has the memory, or with the reason why it has not.
@@ -70,9 +70,9 @@ class ShmSendLink final : public SendLink {
 
   std::size_t most_bytes() const override { return kSlotBytes; }
   std::size_t good_bytes(std::uint64_t whole, Copier copier) const override;
-  bool copies_once() const override { return !instead_ && is_fetched(); }
+  bool copies_once() const override { return !fallback_link_ && is_fetched(); }
   bool prefers_loans(LoanClass loans) const override {
-    return !instead_ && writer_.prefers_loans(loans);
+    return !fallback_link_ && writer_.prefers_loans(loans);
   }
   bool lends_mapped(const std::byte* data, std::size_t bytes) override;
   bool has_room() override;
@@ -84,7 +84,7 @@ class ShmSendLink final : public SendLink {
   bool push_shared(const SliceHeader& header, const std::byte* shared) override;
   void announce(const std::byte* data, std::size_t bytes) override;
   bool progress() override;
-  bool drained() override { return instead_ ? instead_->drained() : writer_.drained(); }
+  bool drained() override { return fallback_link_ ? fallback_link_->drained() : writer_.drained(); }
   void begin_revoke() override;
   void revoke() override;
   void peer_gone(Departure how, const Failure& why) override;
@@ -117,17 +117,17 @@ class ShmSendLink final : public SendLink {
   RingWriter writer_;
   std::optional<std::chrono::steady_clock::time_point> revoked_;  ///< when the revocation began
   bool settled_ = false;
-  std::unique_ptr<SendLink> instead_;  ///< link of the fallback
-  bool instead_works_ = false;
+  std::unique_ptr<SendLink> fallback_link_;  ///< link of the fallback
+  bool fallback_works_ = false;
   mutable std::optional<Failure> failure_;
 };
 
 class ShmReceiveLink final : public ReceiveLink {
  public:
-  /// `instead`: the same link by the fallback, or null.
+  /// `fallback_link`: the same link by the fallback, or null.
   ShmReceiveLink(const LinkId& id, std::shared_ptr<Delivery<Offer>> delivery,
                  std::shared_ptr<Borrowed> borrowed, std::shared_ptr<SlotBudget> budget,
-                 std::unique_ptr<ReceiveLink> instead, std::shared_ptr<Waiter> waiter);
+                 std::unique_ptr<ReceiveLink> fallback_link, std::shared_ptr<Waiter> waiter);
   ~ShmReceiveLink() override;
 
   const SliceHeader* peek() override;
@@ -142,13 +142,13 @@ class ShmReceiveLink final : public ReceiveLink {
   bool begin_read() override;
   bool pop() override;
   void revoke() override {
-    if (instead_) instead_->revoke();
+    if (fallback_link_) fallback_link_->revoke();
   }
   void peer_gone(Departure how, const Failure& why) override;
   const Failure* failure() const override;
   LinkReport report() const override {
     // Until the sender comes, it may be either.
-    return is_elsewhere() ? instead_->report() : LinkReport{"shm", 0};
+    return is_elsewhere() ? fallback_link_->report() : LinkReport{"shm", 0};
   }
 
  private:
@@ -157,7 +157,7 @@ class ShmReceiveLink final : public ReceiveLink {
   /// Takes over the sender's memory; false if it has not come.
   bool take_over();
   /// Whether the sender uses the fallback.
-  bool is_elsewhere() const { return instead_ && instead_->connected(); }
+  bool is_elsewhere() const { return fallback_link_ && fallback_link_->connected(); }
   /// Hands this end's bell to the sender as soon as possible.
   void hand_doorbell();
   /// Whether there is a ring to read.
@@ -202,7 +202,7 @@ class ShmReceiveLink final : public ReceiveLink {
   const std::shared_ptr<SlotBudget> budget_;
   const std::shared_ptr<Waiter> waiter_;
   bool settled_ = false;
-  std::unique_ptr<ReceiveLink> instead_;  ///< until settled; in use if it connects first
+  std::unique_ptr<ReceiveLink> fallback_link_;  ///< until settled; in use if it connects first
   Offer offer_;
   bool owes_doorbell_ = false;
   Ring* ring_ = nullptr;

@@ -8,7 +8,7 @@ namespace ccoll::shm {
 std::shared_ptr<MulticastSlots> MulticastSlots::make(SlotBudget& budget) {
   auto share = budget.take_spare(kBytes);
   if (!share) return nullptr;
-  auto memory = Segment::make("ccoll-spread", kBytes);
+  auto memory = Segment::make("ccoll-multicast", kBytes);
   if (!memory) return nullptr;
   return std::shared_ptr<MulticastSlots>(new MulticastSlots(std::move(*memory), std::move(share)));
 }

@@ -279,7 +279,7 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
  public:
   VerbsTransport(const TransportContext& context, std::shared_ptr<Transport> next)
       : maker_(std::make_shared<Maker>(context)),
-        instead_(std::make_shared<Fallback>(context.rank, std::move(next))),
+        fallback_(std::make_shared<Fallback>(context.rank, std::move(next))),
         meeting_(context.rank, kDescriptors) {
     if (const auto devices = Devices::of_process(); devices && (*devices)->fabrics() != 0)
       listener_ = Listener::of_process(context.service, **devices);
@@ -287,7 +287,7 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
 
   Result<std::unique_ptr<SendLink>> open_send(const LinkId& id,
                                               std::shared_ptr<Waiter> waiter) override {
-    auto* const next = instead_->transport();
+    auto* const next = fallback_->transport();
     if (next != nullptr && gave_up(id.to)) return next->open_send(id, std::move(waiter));
     auto delivery = std::make_shared<PairDelivery>();
     net::spawn(maker_->context().service->context().get_executor(),
@@ -299,24 +299,24 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
                       std::nullopt});
                  if (const auto awaits = waiter.lock()) awaits->ring();
                });
-    return std::make_unique<VerbsSendLink>(id, std::move(delivery), instead_, std::move(waiter),
+    return std::make_unique<VerbsSendLink>(id, std::move(delivery), fallback_, std::move(waiter),
                                            completion_group_of(id.communicator),
                                            maker_->context().checksum);
   }
 
   Result<std::unique_ptr<ReceiveLink>> open_receive(const LinkId& id,
                                                     std::shared_ptr<Waiter> waiter) override {
-    std::unique_ptr<ReceiveLink> instead;
-    if (auto* const next = instead_->transport()) {
+    std::unique_ptr<ReceiveLink> fallback_link;
+    if (auto* const next = fallback_->transport()) {
       auto opened = next->open_receive(id, waiter);
       if (!opened || !reaches_rank(id.from)) return opened;
-      instead = std::move(*opened);
+      fallback_link = std::move(*opened);
     }
     auto delivery = meeting_.await(id, waiter);
     std::optional<std::string> checked_as;
     if (maker_->context().checksum) checked_as = link_name("RDMA", maker_->context(), id);
     return std::make_unique<VerbsReceiveLink>(
-        id, std::move(delivery), std::move(instead), std::move(waiter),
+        id, std::move(delivery), std::move(fallback_link), std::move(waiter),
         completion_group_of(id.communicator), std::move(checked_as));
   }
 
@@ -328,7 +328,7 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
     completion_groups_.erase(communicator);
   }
   bool gave_up(std::uint32_t peer) override {
-    return !reaches_rank(peer) || instead_->serves(peer);
+    return !reaches_rank(peer) || fallback_->serves(peer);
   }
 
   void accept(tcp::socket socket) override {
@@ -405,7 +405,7 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
   }
 
   const std::shared_ptr<Maker> maker_;
-  const std::shared_ptr<Fallback> instead_;
+  const std::shared_ptr<Fallback> fallback_;
   std::shared_ptr<Listener> listener_;
   ArrivalBoard<PairPointer> meeting_;
   std::mutex mutex_;

@@ -62,15 +62,15 @@ bool VerbsSendLink::settle() {
   fallback_->settle(id_.to, failure->message);
   auto opened = transport->open_send(id_, waiter_);
   if (opened)
-    instead_ = std::move(*opened);
+    fallback_link_ = std::move(*opened);
   else
     failure_ = std::move(opened.error());
   return false;
 }
 
 bool VerbsSendLink::has_room() {
-  if (!pair_ && (instead_ || !settle())) [[unlikely]]
-    return instead_ && fallback_->has_room(*instead_, id_.to, instead_works_);
+  if (!pair_ && (fallback_link_ || !settle())) [[unlikely]]
+    return fallback_link_ && fallback_->has_room(*fallback_link_, id_.to, fallback_works_);
   // Poll until nothing comes or there is room: only then is the queue armed for a sleep.
   while (!pair_->has_room())
     if (!pair_->poll() || pair_->failure() != nullptr) return pair_->has_room();
@@ -78,8 +78,8 @@ bool VerbsSendLink::has_room() {
 }
 
 std::byte* VerbsSendLink::room(std::size_t bytes) {
-  if (instead_) [[unlikely]]
-    return instead_->room(bytes);
+  if (fallback_link_) [[unlikely]]
+    return fallback_link_->room(bytes);
   // Not has_room(): the queue pair may have failed since the caller asked.
   CCOLL_CHECK(pair_ && pair_->has_slot() && bytes <= QueuePair::kSlotBytes, "{} bytes to rank {}",
               bytes, id_.to);
@@ -87,15 +87,15 @@ std::byte* VerbsSendLink::room(std::size_t bytes) {
 }
 
 void VerbsSendLink::push(const SliceHeader& header) {
-  if (instead_) [[unlikely]]
-    return instead_->push(header);
+  if (fallback_link_) [[unlikely]]
+    return fallback_link_->push(header);
   CCOLL_CHECK(pair_ && pair_->has_slot(), "to rank {}, lane {}", id_.to, id_.lane);
   if (pair_->takes_slices()) pair_->push(sealed(header, pair_->room()));
 }
 
 void VerbsSendLink::lend(const SliceHeader& header, const std::byte* data, Copier copier) {
-  if (instead_) [[unlikely]]
-    return instead_->lend(header, data, copier);
+  if (fallback_link_) [[unlikely]]
+    return fallback_link_->lend(header, data, copier);
   CCOLL_CHECK(pair_ && pair_->has_slot(), "to rank {}, lane {}", id_.to, id_.lane);
   if (!pair_->takes_slices()) return;
   const auto whole = sealed(header, data);
@@ -110,7 +110,7 @@ SliceHeader VerbsSendLink::sealed(SliceHeader header, const std::byte* data) con
 }
 
 void VerbsSendLink::announce(const std::byte* data, std::size_t bytes) {
-  if (instead_) return instead_->announce(data, bytes);
+  if (fallback_link_) return fallback_link_->announce(data, bytes);
   if (pair_) pair_->announce(data, bytes);
 }
 
@@ -127,17 +127,17 @@ void VerbsSendLink::announce_direct(const std::byte* data, std::size_t bytes,
 }
 
 bool VerbsSendLink::progress() {
-  if (instead_) return instead_->progress();
+  if (fallback_link_) return fallback_link_->progress();
   return pair_ && pair_->poll();
 }
 
 void VerbsSendLink::revoke() {
-  if (instead_) instead_->revoke();
+  if (fallback_link_) fallback_link_->revoke();
   if (pair_) pair_->revoke();
 }
 
 void VerbsSendLink::peer_gone(Departure how, const Failure& why) {
-  if (instead_) return instead_->peer_gone(how, why);
+  if (fallback_link_) return fallback_link_->peer_gone(how, why);
   if (how == Departure::left) return;
   // The queue pair still delivers what the peer's device has sent.
   if (pair_) pair_->fail_with(why);
@@ -145,7 +145,7 @@ void VerbsSendLink::peer_gone(Departure how, const Failure& why) {
 }
 
 const Failure* VerbsSendLink::failure() const {
-  if (instead_) return instead_->failure();
+  if (fallback_link_) return fallback_link_->failure();
   if (!failure_ && pair_) {
     if (pair_->failure() != nullptr)
       failure_ = *pair_->failure();
@@ -156,7 +156,7 @@ const Failure* VerbsSendLink::failure() const {
 }
 
 VerbsReceiveLink::VerbsReceiveLink(const LinkId& id, std::shared_ptr<PairDelivery> delivery,
-                                   std::unique_ptr<ReceiveLink> instead,
+                                   std::unique_ptr<ReceiveLink> fallback_link,
                                    std::shared_ptr<Waiter> waiter,
                                    std::shared_ptr<CompletionGroup> completion_group,
                                    std::optional<std::string> checked_as)
@@ -165,16 +165,16 @@ VerbsReceiveLink::VerbsReceiveLink(const LinkId& id, std::shared_ptr<PairDeliver
       waiter_(std::move(waiter)),
       completion_group_(std::move(completion_group)),
       checked_as_(std::move(checked_as)),
-      instead_(std::move(instead)) {
+      fallback_link_(std::move(fallback_link)) {
   settle();
 }
 
 VerbsReceiveLink::~VerbsReceiveLink() { let_go(End::receives, pair_, *delivery_); }
 
 bool VerbsReceiveLink::settle() {
-  if (failure_ || (instead_ && instead_->connected())) return false;
+  if (failure_ || (fallback_link_ && fallback_link_->connected())) return false;
   pair_ = take_over(End::receives, *delivery_, waiter_, completion_group_, failure_);
-  if (pair_) instead_.reset();
+  if (pair_) fallback_link_.reset();
   return pair_ != nullptr;
 }
 
@@ -214,13 +214,13 @@ std::optional<Failure> VerbsReceiveLink::fault_of(const std::optional<View>& fro
 
 const SliceHeader* VerbsReceiveLink::peek() {
   if (!pair_ && !settle()) [[unlikely]]
-    return instead_ ? instead_->peek() : nullptr;
+    return fallback_link_ ? fallback_link_->peek() : nullptr;
   return look() ? &view_.header : nullptr;
 }
 
 void VerbsReceiveLink::offer(std::byte* data, std::size_t bytes) {
   if (!pair_) [[unlikely]] {
-    if (instead_) instead_->offer(data, bytes);
+    if (fallback_link_) fallback_link_->offer(data, bytes);
     return;
   }
   if (bytes < QueuePair::kWorthPlacing || is_offered_ || is_seen_ || announced_bytes_ > 0 ||
@@ -251,13 +251,13 @@ void VerbsReceiveLink::announce_direct(std::byte* data, std::size_t bytes,
 }
 
 void VerbsReceiveLink::revoke() {
-  if (instead_) instead_->revoke();
+  if (fallback_link_) fallback_link_->revoke();
   if (pair_) pair_->revoke();
 }
 
 void VerbsReceiveLink::peer_gone(Departure how, const Failure& why) {
   if (!pair_) settle();
-  if (instead_) return instead_->peer_gone(how, why);
+  if (fallback_link_) return fallback_link_->peer_gone(how, why);
   if (how == Departure::left)
     goodbye_ = Goodbye{why, std::chrono::steady_clock::now() + kSettled};
   else if (pair_)
@@ -268,18 +268,18 @@ void VerbsReceiveLink::peer_gone(Departure how, const Failure& why) {
 
 const ReceiveLink::View* VerbsReceiveLink::front() {
   if (!pair_ && !settle()) [[unlikely]]
-    return instead_ ? instead_->front() : nullptr;
+    return fallback_link_ ? fallback_link_->front() : nullptr;
   return look() ? &view_ : nullptr;
 }
 
 bool VerbsReceiveLink::whole() const {
   if (pair_) return is_seen_ || (!failure_ && pair_->there());
-  return instead_ && instead_->whole();
+  return fallback_link_ && fallback_link_->whole();
 }
 
 bool VerbsReceiveLink::pop() {
   if (!pair_) [[unlikely]]
-    return instead_->pop();
+    return fallback_link_->pop();
   is_seen_ = false;
   is_offered_ = false;
   popped_++;
@@ -290,7 +290,7 @@ bool VerbsReceiveLink::pop() {
 const Failure* VerbsReceiveLink::failure() const {
   if (!pair_) {
     if (failure_) return &*failure_;
-    return instead_ ? instead_->failure() : nullptr;
+    return fallback_link_ ? fallback_link_->failure() : nullptr;
   }
   // Slices sent before the peer left, or before the link broke, are still delivered.
   if (!failure_ && !pair_->there()) {

@@ -43,11 +43,13 @@ class VerbsSendLink final : public SendLink {
   bool drained() override {
     if (pair_) [[likely]]
       return pair_->drained();
-    return !instead_ || instead_->drained();
+    return !fallback_link_ || fallback_link_->drained();
   }
   void revoke() override;
   void peer_gone(Departure how, const Failure& why) override;
-  bool connected() const override { return pair_ || (instead_ && instead_->connected()); }
+  bool connected() const override {
+    return pair_ || (fallback_link_ && fallback_link_->connected());
+  }
   const Failure* failure() const override;
 
  private:
@@ -63,17 +65,17 @@ class VerbsSendLink final : public SendLink {
   const std::shared_ptr<CompletionGroup> completion_group_;
   const bool is_checked_;  ///< slices carry checksums
   PairPointer pair_;
-  std::unique_ptr<SendLink> instead_;  ///< link of the fallback
-  bool instead_works_ = false;
+  std::unique_ptr<SendLink> fallback_link_;  ///< link of the fallback
+  bool fallback_works_ = false;
   mutable std::optional<Failure> failure_;
 };
 
 class VerbsReceiveLink final : public ReceiveLink {
  public:
-  /// `instead`: the same link by the fallback, or null. `checked_as`: the link's name for checksum
-  /// errors; none: slices carry no checksums.
+  /// `fallback_link`: the same link by the fallback, or null. `checked_as`: the link's name for
+  /// checksum errors; none: slices carry no checksums.
   VerbsReceiveLink(const LinkId& id, std::shared_ptr<PairDelivery> delivery,
-                   std::unique_ptr<ReceiveLink> instead, std::shared_ptr<Waiter> waiter,
+                   std::unique_ptr<ReceiveLink> fallback_link, std::shared_ptr<Waiter> waiter,
                    std::shared_ptr<CompletionGroup> completion_group,
                    std::optional<std::string> checked_as);
   ~VerbsReceiveLink() override;
@@ -86,8 +88,10 @@ class VerbsReceiveLink final : public ReceiveLink {
                        std::shared_ptr<const DirectMemory> memory) override;
   const View* front() override;
   bool whole() const override;
-  bool connected() const override { return pair_ || (instead_ && instead_->connected()); }
-  bool begin_read() override { return pair_ || instead_->begin_read(); }
+  bool connected() const override {
+    return pair_ || (fallback_link_ && fallback_link_->connected());
+  }
+  bool begin_read() override { return pair_ || fallback_link_->begin_read(); }
   bool pop() override;
   void revoke() override;
   void peer_gone(Departure how, const Failure& why) override;
@@ -113,7 +117,7 @@ class VerbsReceiveLink final : public ReceiveLink {
   const std::shared_ptr<CompletionGroup> completion_group_;
   const std::optional<std::string> checked_as_;
   std::uint64_t popped_ = 0;
-  std::unique_ptr<ReceiveLink> instead_;  ///< in use if it connects first
+  std::unique_ptr<ReceiveLink> fallback_link_;  ///< in use if it connects first
   PairPointer pair_;
   View view_;
   bool is_seen_ = false;               ///< view_ is the front slice

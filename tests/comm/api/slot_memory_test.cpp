@@ -26,7 +26,7 @@ std::uint64_t resident_bytes() {
     words >> first;
     if (first.find(':') == first.npos || first.back() != ':')
       of_link = line.find("/memfd:ccoll-link") != line.npos ||
-                line.find("/memfd:ccoll-spread") != line.npos;
+                line.find("/memfd:ccoll-multicast") != line.npos;
     else if (std::uint64_t size = 0; of_link && first == "Pss:" && words >> size)
       kib += size;
   }

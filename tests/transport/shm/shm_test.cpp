@@ -85,7 +85,7 @@ std::string verdict(bool taken, std::string_view why_not = "") {
 }
 
 /// A sender's message after the greeting.
-std::string offer_of(const LinkId& id, std::uint32_t cell = 0, bool has_spread = false,
+std::string offer_of(const LinkId& id, std::uint32_t cell = 0, bool has_multicast = false,
                      const shm::ProcessMark& mark = {}) {
   return net::Writer()
       .number(id.communicator)
@@ -93,7 +93,7 @@ std::string offer_of(const LinkId& id, std::uint32_t cell = 0, bool has_spread =
       .number(id.to)
       .number(id.lane)
       .number(cell)
-      .number(std::uint8_t{has_spread})
+      .number(std::uint8_t{has_multicast})
       .number(mark.address)
       .number(mark.value)
       .take();
@@ -367,7 +367,7 @@ TEST_CASE("shm: what is offered must be whole, large enough, and of a size that 
     std::vector<int> descriptors;
     std::uint32_t cell;
     const char* answer;
-    bool has_spread = false;
+    bool has_multicast = false;
   };
   const Offered all[] = {
       {{}, 0, "0 of 3 descriptors reached it"},
@@ -394,7 +394,7 @@ TEST_CASE("shm: what is offered must be whole, large enough, and of a size that 
     Speaker sender;
     REQUIRE_FALSE(sender.connect(door));
     REQUIRE(sender.greet());
-    sender.send(offer_of({pair.communicator, 0, 1, lane++}, offered.cell, offered.has_spread),
+    sender.send(offer_of({pair.communicator, 0, 1, lane++}, offered.cell, offered.has_multicast),
                 offered.descriptors);
     const auto came = sender.receive();
     REQUIRE(came);

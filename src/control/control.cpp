@@ -41,12 +41,12 @@ class Handle final : public Control {
     const std::lock_guard lock(hub_->progress().mutex);
     table_ = std::move(hub_->progress().table);
     job_ = hub_->progress().job;
-    told_ = hub_->progress().told;
+    rank0_text_ = hub_->progress().rank0_text;
     return {};
   }
 
   const std::vector<PeerAddress>& table() const override { return table_; }
-  const std::string& told() const override { return told_; }
+  const std::string& rank0_text() const override { return rank0_text_; }
   std::uint64_t job() const override { return job_; }
 
   void subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer) override {
@@ -131,7 +131,7 @@ class Handle final : public Control {
   const std::shared_ptr<Hub> hub_;
   bool joined_ = false;             // owner: the caller of join
   std::vector<PeerAddress> table_;  // immutable after join
-  std::string told_;                // immutable after join
+  std::string rank0_text_;          // immutable after join
   std::uint64_t job_ = 0;           // immutable after join
 };
 

@@ -32,7 +32,7 @@ struct Waiting {
   std::string note = {};
 };
 inline constexpr std::size_t kMaxNote = 1024;
-inline constexpr std::size_t kMaxTold = 3072;
+inline constexpr std::size_t kMaxRank0Text = 3072;
 
 /// The signature's `kind` of a question that follows ranks' waits; unlike those of calls.
 inline constexpr std::uint8_t kCycle = 250;
@@ -118,8 +118,9 @@ class Control {
     std::chrono::milliseconds timeout{60000};  ///< of join
     /// Once joined, a connected peer that sends nothing for this long counts as lost; 0: never.
     std::chrono::milliseconds heartbeat{0};
-    /// Rank 0's text is sent to everyone; other ranks' texts are ignored. At most kMaxTold bytes.
-    std::string told = {};
+    /// Rank 0's text is sent to everyone; other ranks' texts are ignored. At most kMaxRank0Text
+    /// bytes.
+    std::string rank0_text = {};
     /// The launcher has started one process per rank. Then a second process that claims the same
     /// rank belongs to another job, or to another start of this one. False if a program forms
     /// groups of its own at a store, one after the other.
@@ -149,7 +150,7 @@ class Control {
   /// By rank; complete once join has succeeded.
   virtual const std::vector<PeerAddress>& table() const = 0;
   /// Rank 0's text for everyone; known once join has succeeded.
-  virtual const std::string& told() const = 0;
+  virtual const std::string& rank0_text() const = 0;
   /// A number that all ranks of this start-up agree on and no other start-up has, however often
   /// ranks meet at the same store; known once join has succeeded.
   virtual std::uint64_t job() const = 0;

@@ -42,8 +42,9 @@ Hub::Hub(const std::shared_ptr<net::Service>& service, const Control::Membership
       reconnect_timer_(service->context()),
       absence_timer_(service->context()),
       rows_(membership.size),
-      told_(membership.told) {
-  CCOLL_CHECK(told_.size() <= kMaxTold, "{} bytes to tell everyone", told_.size());
+      rank0_text_(membership.rank0_text) {
+  CCOLL_CHECK(rank0_text_.size() <= kMaxRank0Text, "the text of rank 0 has {} bytes",
+              rank0_text_.size());
   CCOLL_CHECK(rank_ < size_, "rank {}, size {}", rank_, size_);
   rows_[rank_] = row_;
   above_ = next_above(rank_);

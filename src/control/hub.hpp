@@ -42,7 +42,7 @@ struct Progress {
   std::optional<Status> attempt;   ///< guarded by mutex: of the last call_parent
   std::vector<PeerAddress> table;  ///< guarded by mutex: complete when outcome is a success
   std::uint64_t job = 0;           ///< guarded by mutex: the same
-  std::string told;                ///< guarded by mutex: by rank 0, with success
+  std::string rank0_text;          ///< guarded by mutex: by rank 0, with success
   bool gone = false;               ///< guarded by mutex: leaving is over
 };
 
@@ -311,7 +311,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   /// By rank; kept to call ranks further away. The nonce is 0 until a rank has come.
   std::vector<Row> rows_;
   std::optional<Failure> claim_;        ///< that made this rank's job fail
-  std::string told_;                    ///< by rank 0
+  std::string rank0_text_;              ///< by rank 0
   std::set<std::uint32_t> unreported_;  ///< children
   std::set<std::uint32_t> unmet_;       ///< peers without a connection yet
   std::string last_trouble_;

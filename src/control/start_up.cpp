@@ -327,14 +327,14 @@ Status Hub::table(std::uint32_t parent, std::string_view body) {
   auto table = decode_table(body, size_);
   if (!table || table->rows[rank_] != row_) return fail(ErrorKind::corrupt, "a malformed table");
   rows_ = std::move(table->rows);
-  told_ = std::move(table->told);
+  rank0_text_ = std::move(table->rank0_text);
   complete_table();
   return {};
 }
 
 void Hub::complete_table() {
   table_complete_ = true;
-  const std::string frame = encode_table(rows_, told_);
+  const std::string frame = encode_table(rows_, rank0_text_);
   for (const std::uint32_t child : children_of(rank_, size_))
     if (const auto found = edges_.find(child); found != edges_.end()) send(*found->second, frame);
   for (const auto& [peer, edge] : edges_) edge->set_frame_limit(max_frame(size_));
@@ -362,11 +362,11 @@ void Hub::decide(const Status& outcome) {
   // Allocate memory first: waiting threads must get all of the outcome or nothing.
   Status decided = outcome, told_outcome = outcome;
   std::vector<PeerAddress> table;
-  std::string told;
+  std::string rank0_text;
   if (outcome) {
     table.reserve(rows_.size());
     for (const Row& row : rows_) table.push_back(row.address);
-    told = told_;
+    rank0_text = rank0_text_;
   }
   outcome_ = std::move(decided);
   {
@@ -374,7 +374,7 @@ void Hub::decide(const Status& outcome) {
     progress_.outcome = std::move(told_outcome);
     progress_.table = std::move(table);
     progress_.job = rows_[0].nonce;
-    progress_.told = std::move(told);
+    progress_.rank0_text = std::move(rank0_text);
     progress_.changed.notify_all();
   }
   reconnect();  // some may have left already

@@ -172,10 +172,10 @@ std::string encode_rows(const std::vector<Row>& rows) {
   return framed(Type::gathered, writer.bytes());
 }
 
-std::string encode_table(const std::vector<Row>& rows, std::string_view told) {
+std::string encode_table(const std::vector<Row>& rows, std::string_view rank0_text) {
   Writer writer;
   for (const Row& row : rows) write(writer, row);
-  return framed(Type::table, writer.take().append(told));
+  return framed(Type::table, writer.take().append(rank0_text));
 }
 
 std::optional<std::vector<Row>> decode_rows(std::string_view body, std::size_t count) {
@@ -189,7 +189,7 @@ std::optional<std::vector<Row>> decode_rows(std::string_view body, std::size_t c
 
 std::optional<Table> decode_table(std::string_view body, std::size_t count) {
   const std::size_t rows_end = count * kRowBytes;
-  if (body.size() < rows_end || body.size() > rows_end + kMaxTold) return std::nullopt;
+  if (body.size() < rows_end || body.size() > rows_end + kMaxRank0Text) return std::nullopt;
   auto rows = decode_rows(body.substr(0, rows_end), count);
   if (!rows) return std::nullopt;
   return Table{std::move(*rows), std::string(body.substr(rows_end))};

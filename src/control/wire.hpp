@@ -62,7 +62,7 @@ constexpr std::size_t max_start_frame(std::uint32_t size) {
   return kMaxFrame + kRowBytes * std::size_t{size};
 }
 
-static_assert(kMaxTold + 64 < kMaxFrame, "what rank 0 tells travels in the table's frame");
+static_assert(kMaxRank0Text + 64 < kMaxFrame, "rank 0's text travels in the table's frame");
 
 struct Hello {
   std::uint32_t rank = 0;
@@ -128,7 +128,7 @@ std::string encode_welcome();
 std::string encode(const Refusal& refusal);
 std::string encode_rows(const std::vector<Row>& rows);
 /// Encodes all rows, and rank 0's text for everyone.
-std::string encode_table(const std::vector<Row>& rows, std::string_view told);
+std::string encode_table(const std::vector<Row>& rows, std::string_view rank0_text);
 std::string encode(const FailureNews& news);
 /// Ranks that have left; at most kMaxLeft.
 std::string encode_left(std::span<const std::uint32_t> ranks);
@@ -143,7 +143,7 @@ std::optional<Refusal> decode_refusal(std::string_view body);
 std::optional<std::vector<Row>> decode_rows(std::string_view body, std::size_t count);
 struct Table {
   std::vector<Row> rows;
-  std::string told;
+  std::string rank0_text;
 };
 std::optional<Table> decode_table(std::string_view body, std::size_t count);
 /// These require ranks below `size`.

@@ -49,7 +49,7 @@ TEST_CASE("all ranks end with the same table, for O(1) keys and messages each", 
     CHECK(table[rank].device == rank);
     CHECK(table[rank].port == members[rank].listener->endpoint().port());
     CHECK(members[rank].control->table() == table);
-    CHECK(members[rank].control->told() == "told by rank 0");
+    CHECK(members[rank].control->rank0_text() == "told by rank 0");
     // Two hellos, three welcomes, rows up, the table down to two.
     CHECK(members[rank].control->statistics().sent <= 8);
     CHECK(members[rank].control->statistics().received <= 8);

@@ -188,7 +188,7 @@ Member make_member(std::uint32_t rank, std::uint32_t size, milliseconds timeout,
   membership.is_whole_job = claim.is_whole_job;
   membership.address.device = rank;  // makes the table's rows distinguishable
   membership.credentials = token;
-  membership.told = "told by rank " + std::to_string(rank);
+  membership.rank0_text = "told by rank " + std::to_string(rank);
   membership.timeout = timeout;
   membership.heartbeat = heartbeat;
   member.control = Control::make(member.service, membership);

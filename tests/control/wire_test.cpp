@@ -90,7 +90,7 @@ TEST_CASE("every message is read as it was written", "[control]") {
   const auto table = decode_table(whole(encode_table(rows, "told")).body, 3);
   REQUIRE(table);
   CHECK(table->rows == rows);
-  CHECK(table->told == "told");
+  CHECK(table->rank0_text == "told");
   CHECK_FALSE(decode_table(whole(encode_table(rows, "")).body, 4));
   const FailureNews news{3, 4, kEveryCommunicator, {ErrorKind::peer_lost, "gone", 2}};
   CHECK(decode_failure(whole(encode(news)).body, 5) == news);

@@ -28,7 +28,7 @@ void check(std::string_view body, std::uint32_t size) {
         encode_rows(*rows), [&](auto bytes) { return decode_rows(bytes, size); }, rows);
   }
   if (const auto table = decode_table(body, size))
-    fuzz::require(table->rows.size() == size && table->told.size() <= kMaxTold,
+    fuzz::require(table->rows.size() == size && table->rank0_text.size() <= kMaxRank0Text,
                   "a table is of all ranks, and tells no more than may be told");
   if (const auto news = decode_failure(body, size)) {
     fuzz::require(news->origin < size && news->failure.culprit.value_or(0) < size, "known ranks");

@@ -144,9 +144,9 @@ Result<std::shared_ptr<Member>> Member::join_as(PeerAddress address, Store& stor
     member->listener_ = std::move(*listener);
     address = located(address, member->listener_->endpoint());
   }
-  std::string told;
+  std::string rank0_text;
   if (rank == 0 && size > 1)
-    if (const auto tuning = load_tuning(); !tuning.empty()) told = to_text(tuning);
+    if (const auto tuning = load_tuning(); !tuning.empty()) rank0_text = to_text(tuning);
   address.agreement = *agreement;
   if (size > 1) member->residence_.emplace(address);
   address = with_device(address, options.device);
@@ -160,7 +160,7 @@ Result<std::shared_ptr<Member>> Member::join_as(PeerAddress address, Store& stor
                                                       .credentials = *credentials,
                                                       .timeout = options.start_timeout,
                                                       .heartbeat = options.heartbeat,
-                                                      .told = told,
+                                                      .rank0_text = rank0_text,
                                                       .is_whole_job = is_whole_job});
   member->dispatcher_->set_control(member->control_);
   if (auto joined = member->control_->join(store); !joined) {
@@ -169,7 +169,7 @@ Result<std::shared_ptr<Member>> Member::join_as(PeerAddress address, Store& stor
     return tl::unexpected(std::move(joined.error()));
   }
   CCOLL_TRY(check_agreement(member->table()));
-  auto tuning = parse_tuning(member->control_->told());
+  auto tuning = parse_tuning(member->control_->rank0_text());
   if (!tuning)
     return tl::unexpected(
         Failure{ErrorKind::corrupt, "rank 0's tuning: " + tuning.error().message, 0});

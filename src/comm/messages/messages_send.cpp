@@ -131,7 +131,8 @@ void Messages::finish(const std::shared_ptr<MessageOperation>& send) {
 Status Messages::cleared_to_send(Channel& channel, const Frame& clear_to_send) {
   const auto found = channel.requested.find(clear_to_send.id);
   if (found == channel.requested.end())
-    return fail(ErrorKind::corrupt, "rank {} granted message {}, which does not wait for it",
+    return fail(ErrorKind::corrupt,
+                "rank {} cleared message {} to send, but that message does not wait for it",
                 channel.peer, clear_to_send.id);
   auto& send = *found->second;
   channel.requested.erase(found);

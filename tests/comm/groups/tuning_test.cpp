@@ -92,7 +92,7 @@ TEST_CASE("tuning: every kind of links fits into what rank 0 tells", "[comm]") {
                              link_class(kind.name, false, false)})
       tuning[name] = some_costs(123'456'789);
   CHECK(tuning.size() == 3 * transports().size());
-  CHECK(to_text(tuning).size() <= kMaxTold);
+  CHECK(to_text(tuning).size() <= kMaxRank0Text);
   CHECK(parse_tuning(to_text(tuning)));
 }
 

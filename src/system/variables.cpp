@@ -63,14 +63,15 @@ constexpr Variable kSettings[] = {
      "`TORCHELASTIC_USE_AGENT_STORE=True`"},
     {"CCOLL_SERVE_STORE", "1", "0: rank 0 does not serve the store, for one runs there already"},
     {"CCOLL_JOB", "the launcher's name of the job",
-     "tells jobs apart that share a store, or that by mistake were given one address: the same on "
-     "all ranks of a job"},
+     "the job's name: it separates jobs that share a store, or that were given one address by "
+     "mistake; the same on all ranks of a job"},
     {"CCOLL_TOKEN_FILE", "none",
      "the file with the job's secret, readable by its owner only; needed for every address that is "
      "not loopback"},
     {"CCOLL_TLS", "`off`",
      "TLS 1.3 on connections to the store and between control paths: `psk`, with a key from the "
-     "job's token, or `cert`, with certificates; the same for all who meet. Data is not encrypted",
+     "job's token, or `cert`, with certificates; the same on all ranks and the store. Data is not "
+     "encrypted",
      one_of(kTlsModes)},
     {"CCOLL_TLS_CERT", "none",
      "with `cert`: the file with this process's certificate and those between it and the "
@@ -86,23 +87,22 @@ constexpr Variable kSettings[] = {
     {"CCOLL_SOCKET_FAMILY", "that of the route to the store",
      "`ipv4` or `ipv6`: which addresses of this host connections use", one_of(kFamilies)},
     {"CCOLL_PORT_RANGE", "any free port",
-     "the ports that may be listened at where none is named, as `20000-20100`: one for each rank "
-     "of "
+     "the ports on which ccoll may listen if none is named, as `20000-20100`: one for each rank of "
      "a host and one for the store"},
     {"CCOLL_TIMEOUT", "300",
-     "how many seconds a call may take that gives no time limit of its own, as `0.5`; `none`: as "
-     "long as it likes",
+     "how many seconds a call without a time limit of its own may take, as `0.5`; `none`: no limit",
      kTimeLimit},
     {"CCOLL_START_TIMEOUT", "60",
-     "how many seconds start-up may take, until all ranks are there; `none`: as long as it likes",
+     "how many seconds start-up may take, until all ranks have connected; `none`: no limit",
      kTimeLimit},
     {"CCOLL_HEARTBEAT", "10",
      "after so many seconds of silence, as `2.5`, a rank counts as lost that was stopped, or whose "
      "host or network has gone; 0: never, for debuggers",
      time(std::chrono::milliseconds(100), std::chrono::hours(24), "0")},
     {"CCOLL_WARN_AFTER", "60",
-     "a call or message of which nothing has moved for so many seconds is told of once, with the "
-     "ranks that it waits for, and start-up says so often who is missing; `0`: never",
+     "after so many seconds without progress, ccoll warns once of a call or message and names the "
+     "ranks that it waits for; start-up repeats a warning of missing ranks at this interval; `0`: "
+     "never",
      time(std::chrono::milliseconds(1), std::chrono::hours(24 * 365), "0")},
     {"CCOLL_TRANSPORT", "the best that both ends have",
      "`tcp`, `verbs`, `shm` or `inproc`, for every pair of ranks; `shm,tcp`: one of these; "
@@ -110,10 +110,10 @@ constexpr Variable kSettings[] = {
      some_of(kTransports)},
     {"CCOLL_ALGO", "by cost",
      "an algorithm for every operation that has it: `ring`, `double_tree`, …", one_of(kAlgorithms)},
-    {"CCOLL_LANES", "by cost", "most copies of an algorithm's lanes, 1 to 1024",
+    {"CCOLL_LANES", "by cost", "the maximum number of copies of an algorithm's lanes, 1 to 1024",
      number(1, kMaxLanes)},
     {"CCOLL_DEVICE_WAY", "what the ranks' places allow",
-     "how GPUs make collectives where all ranks have one: `team`, `steps` or, not at all, `host`",
+     "how GPUs execute collectives if every rank has one: `team`, `steps` or, not at all, `host`",
      one_of(kDeviceWays)},
     {"CCOLL_DEVICE_BLOCKS",
      "as many as run at once; 16 of each rank by kernels of several processes, 32 by steps",
@@ -129,12 +129,12 @@ constexpr Variable kSettings[] = {
      "where both ends can; never run on a card",
      kSwitch},
     {"CCOLL_DETERMINISTIC", "0",
-     "1: what floats are reduced to depends on the contributions alone, not on the algorithm, the "
-     "size of the call or the transport",
+     "1: the result of reducing floats depends on the contributions alone, not on the algorithm, "
+     "the size of the call or the transport",
      kSwitch},
     {"CCOLL_CHECKSUM", "0",
-     "1: what travels over TCP or RDMA carries a CRC32C; a flipped bit ends the call with an error "
-     "that names the link",
+     "1: data over TCP or RDMA carry a CRC32C; a flipped bit ends the call with an error that "
+     "names the link",
      kSwitch},
     {"CCOLL_EAGER_LIMIT", "65536",
      "messages up to so many bytes are sent without waiting for their receive; at most 131072",
@@ -148,12 +148,12 @@ constexpr Variable kSettings[] = {
      "use TCP",
      number(1, 1 << 20)},
     {"CCOLL_SINGLE_COPY", "1",
-     "0: what ranks of a host send each other always goes through shared slots, and is never read "
-     "from the sender's own memory by process_vm_readv(2)",
+     "0: data between ranks of a host always go through shared slots; they are never read from the "
+     "sender's own memory by process_vm_readv(2)",
      kSwitch},
     {"CCOLL_HUGE_PAGES", "1",
-     "0: memory that is so read again and again, or where it is registered, stays as it is, and is "
-     "not put together to huge pages by madvise(2)",
+     "0: memory that is read again and again in this way, or is registered, stays as it is; "
+     "otherwise madvise(2) combines its pages into huge pages",
      kSwitch},
     {"CCOLL_IB_HCA", "every RDMA device",
      "ports for `verbs` by prefix: `mlx5_0:1,rxe`; `=mlx5_0` exactly; `^mlx5_1` all but these"},
@@ -163,20 +163,21 @@ constexpr Variable kSettings[] = {
     {"CCOLL_IB_TC", "0", "traffic class of RoCE packets, 0 to 255", number(0, 255)},
     {"CCOLL_IB_SL", "0", "service level, 0 to 15", number(0, 15)},
     {"CCOLL_IB_TIMEOUT", "18",
-     "1 to 31: an RDMA packet that nobody confirms is sent again after 4.096 µs times 2 to this "
+     "1 to 31: an RDMA packet without an acknowledgement is sent again after 4.096 µs times 2 to "
+     "this "
      "power",
      number(1, 31)},
     {"CCOLL_IB_RETRY_CNT", "6",
-     "how often that is done before the path counts as broken, 0 to 7; some devices take 7 for "
-     "without end",
+     "how often a packet is sent again before the path counts as broken, 0 to 7; some devices take "
+     "7 as no limit",
      number(0, 7)},
     {"CCOLL_TUNE_FILE", "this host's file in the user's cache directory, `ccoll/HOST.tune`",
-     "what links cost here, as `cc-bench tune` has measured it; rank 0's counts for all. "
-     "`/dev/null`: none, the estimates"},
+     "the costs of links here, as `cc-bench tune` has measured them; rank 0's file counts for all "
+     "ranks. `/dev/null`: the estimates"},
     {"CCOLL_HOST_ID", "the kernel's boot, network and IPC namespace",
      "any text: ranks with the same one are taken to share a host, and try shared memory"},
     {"CCOLL_TRACE", "nothing is recorded",
-     "a directory: every rank writes there what it does and waits for, for `cc-show trace`"},
+     "a directory: every rank records there what it does and waits for; `cc-show trace` reads it"},
     {"CCOLL_DUMP", "none; cc-run's own for its ranks",
      "a directory: when a communicator fails, every rank writes there what it did last, as JSON"},
     {"CCOLL_DUMP_SIGNAL", "none; cc-run's own for its ranks",
@@ -189,17 +190,19 @@ constexpr Variable kSettings[] = {
     {"CCOLL_TORCH_WAY", "the faster",
      "`c++` or `python`: in Python, which backend serves torch.distributed", one_of(kTorchWays)},
     {"CCOLL_LOG", "`warn`",
-     "how much is said on standard error: `warn`, `info` (once: who, where, which transports and "
-     "algorithms, and why), `debug`, `trace`"},
+     "how much ccoll logs on standard error: `warn`, `info` (once: ranks, hosts, transports and "
+     "algorithms, and why they were chosen), `debug`, `trace`"},
     {"CCOLL_LOG_FILE", "none",
-     "a file that all of it is appended to, warnings also to standard error; `%h` stands for the "
+     "a file to which all log lines are appended; warnings also go to standard error; `%h` stands "
+     "for the "
      "host, `%p` for the process's number"},
 };
 
 constexpr Variable kNccl[] = {
     {"CCOLL_NCCL_HOST", "0",
      "1: communicators are over memory of the host; no GPU and no driver is needed", kSwitch},
-    {"CCOLL_NCCL_VERSION", "22809", "what ncclGetVersion says", number(20000, 99999)},
+    {"CCOLL_NCCL_VERSION", "22809", "the version that ncclGetVersion returns",
+     number(20000, 99999)},
     {"CCOLL_NCCL_TIMEOUT", "`CCOLL_TIMEOUT`, else `none`",
      "how many seconds a call may take; NCCL has no limit", kTimeLimit},
     {"CCOLL_NCCL_START_TIMEOUT", "`CCOLL_START_TIMEOUT`, else 1800",
@@ -278,7 +281,7 @@ constexpr Variable kSystem[] = {
 constexpr VariableGroup kGroups[] = {
     {"Settings", kSettings},
     {"Settings of libnccl.so.2", kNccl},
-    {"Who am I: set by cc-run, or by hand", kIdentity},
+    {"Rank and size: set by cc-run, or by hand", kIdentity},
     {"Read from torchrun", kTorchrun},
     {"Read from Open MPI", kOpenMpi},
     {"Read from MPICH", kMpich},

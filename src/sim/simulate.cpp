@@ -143,8 +143,9 @@ class Simulation {
 
 Result<Choice> choose_on(const Network& network, const Problem& problem, std::size_t elem_bytes,
                          Algorithm algorithm) {
-  const Chosen chosen = choose(problem, elem_bytes, cost_table(network, problem.size),
-                               {.algorithm = algorithm, .max_lanes = {}, .order = CombineOrder::any});
+  const Chosen chosen =
+      choose(problem, elem_bytes, cost_table(network, problem.size),
+             {.algorithm = algorithm, .max_lanes = {}, .order = CombineOrder::any});
   if (chosen.choice.algorithm == algorithm) return chosen.choice;
   // "leaders was asked for, but all ranks share one host; tree is predicted to be fastest, …"
   constexpr std::string_view kBut = ", but ";

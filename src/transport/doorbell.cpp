@@ -29,7 +29,7 @@ class CellPool {
     // A forked child's free cells are also its parent's.
     if (std::exchange(process_, getpid()) != getpid()) free_.clear();
     if (free_.empty()) {
-      auto more = Segment::make("ccoll-bells", kCells * kCellBytes);
+      auto more = Segment::make("ccoll-doorbells", kCells * kCellBytes);
       // Without shared memory, no other process can map this cell anyway.
       if (!more && more.error().kind == ErrorKind::unsupported)
         more = Segment::make_private(kCells * kCellBytes);

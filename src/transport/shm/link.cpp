@@ -416,7 +416,7 @@ void ShmReceiveLink::refuse(const Failure& why) {
     failure_ = {why.kind, message, id_.from};
     return;
   }
-  if (!std::exchange(has_told_, true))
+  if (!std::exchange(has_logged_refusal_, true))
     log().info("{}; its slices go through slots instead", message);
   is_refused_ = true;
   reader_->refuse();

@@ -42,9 +42,9 @@ void decline(const Offer& offer);
 /// State shared by a sending end and the service thread during the hand-over.
 struct HandOver {
   std::shared_ptr<Segment> memory;
-  std::shared_ptr<MulticastSlots> multicast;          ///< or null
+  std::shared_ptr<MulticastSlots> multicast;             ///< or null
   std::shared_ptr<const FileDescriptor> multicast_file;  ///< its file, until handed over
-  std::shared_ptr<Waiter> waiter;                     ///< the sender's
+  std::shared_ptr<Waiter> waiter;                        ///< the sender's
   ProcessMark mark;  ///< of the sender's process; empty if it must not be read
   /// Set once the receiver's process has the memory, or with the reason why it has not.
   Delivery<std::monostate> taken;
@@ -214,7 +214,7 @@ class ShmReceiveLink final : public ReceiveLink {
   std::shared_ptr<const Segment> loan_;  ///< mapping of the lent slice
   bool taken_back_ = false;              ///< the front slice was taken back while it was fetched
   bool is_refused_ = false;              ///< the front slice cannot be read in place
-  bool has_told_ = false;                ///< the first refusal has been logged
+  bool has_logged_refusal_ = false;      ///< the first refusal has been logged
   std::span<std::byte> offered_;         ///< place for the front slice
   std::size_t offered_beyond_ = 0;       ///< bytes behind it for the next slices
   std::span<std::byte> ahead_;           ///< fetched bytes of the next slices

@@ -48,7 +48,7 @@ TEST_CASE("messages: a rank whose reads are slow has its messages copied by thei
       world.send_recv(out, peer, in, peer);
       testing::expect(in == out, "what has come is not what was sent");
     };
-    exchange(-1);  // it opens the links
+    exchange(-1);                     // it opens the links
     const bool can_read = reads > 0;  // not where the kernel forbids it
     is_slow = world.rank() == slow;
     int call = 0;

@@ -10,14 +10,8 @@ namespace ccoll {
 /// Makes the dispatch choose `target` while it lives.
 class ForcedTarget {
  public:
-  explicit ForcedTarget(std::int64_t target) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(target);
-  }
-  ~ForcedTarget() {
-    hwy::SetSupportedTargetsForTest(0);
-    hwy::GetChosenTarget().DeInit();
-  }
+  explicit ForcedTarget(std::int64_t target) { hwy::GetChosenTarget().Update(target); }
+  ~ForcedTarget() { hwy::GetChosenTarget().DeInit(); }
   ForcedTarget(const ForcedTarget&) = delete;
   ForcedTarget& operator=(const ForcedTarget&) = delete;
 };

@@ -97,6 +97,8 @@ std::string help_footer() {
       "it\n"
       "                             takes alone, over the longer; 1: it goes on by itself\n"
       "  memory                     --memory: what the buffers are\n"
+      "  first_us early_us (2-20)   --first: the first call, which opens links, and the mean of\n"
+      "                             those from the second to the twentieth\n"
       "  device graph_calls         --device cuda only: cuda, and the calls in a graph (--graph; "
       "0:\n"
       "                             none), whose times are divided by them; iters are launches\n"

@@ -73,9 +73,22 @@ std::vector<double> time_batch(std::uint64_t calls, bool singly,
   return times;
 }
 
+/// The time of one batch of calls that all ranks begin together, on the slowest rank.
+double time_together(Communicator& communicator, std::uint64_t calls, const BatchTimer& timer) {
+  communicator.barrier();
+  double time = timer(calls, false)[0];
+  communicator.all_reduce(std::span(&time, 1), ReduceOp::max);
+  return time;
+}
+
 /// `warming` times the warm-up calls.
 Timing measure_by(Communicator& communicator, const Effort& effort, const BatchTimer& warming,
                   const BatchTimer& timer) {
+  std::optional<double> first, early;
+  if (effort.first) {
+    first = time_together(communicator, 1, timer);
+    early = time_together(communicator, kEarlyCalls - 1, timer);
+  }
   // The number of calls is derived from an estimate.
   const std::uint64_t warmup =
       effort.iters > 0 ? effort.warmup : std::max<std::uint64_t>(effort.warmup, 1);
@@ -93,6 +106,8 @@ Timing measure_by(Communicator& communicator, const Effort& effort, const BatchT
   }
   Timing timing = summarise(std::move(means), std::move(calls));
   timing.iters = batches.count * batches.calls + batches.rest;
+  timing.first_us = first;
+  timing.early_us = early;
   return timing;
 }
 
@@ -125,6 +140,8 @@ double us_since(Clock::time_point start) {
 void Timing::divide_by(double parts) {
   for (double* time : {&usec, &min_us, &p50_us, &p99_us, &max_us}) *time /= parts;
   for (double& time : batch_us) time /= parts;
+  for (auto* const time : {&first_us, &early_us})
+    if (*time) **time /= parts;
 }
 
 Batches plan_batches(double estimate_us, const Effort& effort) {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "ccoll/communicator.hpp"
@@ -14,10 +15,13 @@
 namespace ccoll::bench {
 
 inline constexpr int kBatches = 9;
+/// A program's first calls of a kind, which are slower than those that follow.
+inline constexpr std::uint64_t kEarlyCalls = 20;
 
 struct Effort {
   std::uint64_t iters = 0;  ///< timed calls in all; 0: as many as a steady figure needs
   std::uint64_t warmup = 3;
+  bool first = false;  ///< whether to time the very first calls, too
 };
 
 /// How a row's calls are divided.
@@ -37,6 +41,8 @@ struct Timing {
   double max_us = 0;
   double spread = 0;  ///< width of the middle half of the batches, as a share of `usec`
   std::vector<double> batch_us;
+  std::optional<double> first_us;  ///< of the first call, which opens links and makes programs
+  std::optional<double> early_us;  ///< the mean of the calls from the second to the kEarlyCalls-th
 
   /// Divides the times of a call with `parts` equal parts to get those of one part.
   void divide_by(double parts);

@@ -42,7 +42,7 @@ struct Row {
 inline constexpr const char* kCsvHeader =
     "label,op,ranks,bytes,usec,algbw_GBps,busbw_GBps,wrong,dtype,redop,root,in_place,algo,"
     "transport,iters,min_us,p50_us,p99_us,max_us,count,spread_pct,baseline_usec,wait_cpu_pct,"
-    "overlap_ratio,memory";
+    "overlap_ratio,memory,first_us,early_us";
 
 /// Further columns if buffers are a device's.
 inline constexpr const char* kCsvDeviceHeader = ",device,graph_calls,put_cpu_us";

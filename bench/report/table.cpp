@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 namespace ccoll::bench {
@@ -26,6 +27,8 @@ std::string overlap_text(const Row& row) {
   return row.overlap_ratio ? fmt::format("{:.2f}", *row.overlap_ratio) : "-";
 }
 
+std::string time_if_any(const std::optional<double>& time) { return time ? figure(*time) : "-"; }
+
 std::string putting_text(const Row& row) { return figure(row.put_cpu_us); }
 
 std::string wrong_text(const Row& row) { return row.wrong ? fmt::format("{}", *row.wrong) : "-"; }
@@ -33,7 +36,7 @@ std::string wrong_text(const Row& row) { return row.wrong ? fmt::format("{}", *r
 }  // namespace
 
 struct Table::Column {
-  enum class Shown { always, types, reduces, rooted, baseline, device, skew, overlap };
+  enum class Shown { always, types, reduces, rooted, baseline, device, skew, overlap, first };
 
   const char* name;
   const char* unit;
@@ -49,6 +52,10 @@ const Table::Column Table::kColumns[] = {
     {"redop", "", 7, [](const Row& row) { return row.reduce_op; }, Column::Shown::reduces},
     {"root", "", 4, [](const Row& row) { return fmt::format("{}", row.root); },
      Column::Shown::rooted},
+    {"first", "(us)", 7, [](const Row& row) { return time_if_any(row.timing.first_us); },
+     Column::Shown::first},
+    {"2-20", "(us)", 7, [](const Row& row) { return time_if_any(row.timing.early_us); },
+     Column::Shown::first},
     {"time ", "(us) ", 9, time_text},
     {"p50", "(us)", 6, [](const Row& row) { return figure(row.timing.p50_us); },
      Column::Shown::always, 2},
@@ -92,6 +99,8 @@ Table::Table(const Operation& operation, const Extras& extras)
         return extras.skew;
       case Column::Shown::overlap:
         return extras.overlap;
+      case Column::Shown::first:
+        return extras.first;
     }
     return false;
   };

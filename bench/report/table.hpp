@@ -23,6 +23,7 @@ struct Extras {
   bool device = false;
   bool skew = false;
   bool overlap = false;
+  bool first = false;
   // If all rows are alike there is no column: the operation's heading shows it.
   bool types = true;
   bool reductions = true;

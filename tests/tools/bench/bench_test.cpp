@@ -245,6 +245,13 @@ TEST_CASE("the table fits 80 columns and marks unsteady times", "[bench][unit]")
   CHECK(usual.line(row).size() <= 80);
   CHECK_THAT(usual.heading(), Catch::Contains("p99") && Catch::Contains("via") &&
                                   !Catch::Contains("root") && !Catch::Contains("redop"));
+  row.timing.first_us = 1234.5;
+  row.timing.early_us = 234.5;
+  const Extras with_first{.first = true, .types = false, .reductions = false, .roots = false};
+  const Table first(*find_operation("reduce"), with_first);
+  CHECK(first.line(row).size() <= 80);
+  CHECK_THAT(first.line(row), Catch::Contains("1234    234.5"));
+  CHECK_THAT(first.heading(), Catch::Contains("first    2-20"));
   // If there is too little room, the least informative columns go first.
   const Extras narrow{.types = false, .reductions = false, .roots = false, .width = 66};
   CHECK(Table(*find_operation("reduce"), narrow).line(row).size() <= 66);
@@ -520,6 +527,29 @@ TEST_CASE("a row's time is what the caller's clock says of the slowest rank", "[
   CHECK(calls == std::vector<std::uint64_t>{23, 23});
 }
 
+TEST_CASE("the first call and those up to the twentieth have times of their own", "[bench]") {
+  std::vector<Timing> timings(2);
+  const auto errors = testing::run_ranks(2, {}, [&](Communicator& pair) {
+    std::uint64_t made = 0;
+    // The slowest rank's first call takes 900, the next 19 take 90, and the others 9.
+    const auto by_hand = [&](std::uint64_t count, bool singly) {
+      const double time = made == 0 ? 900 : made < kEarlyCalls ? 90 : 9;
+      CHECK((made != 0 || count == 1));
+      made += count;
+      return std::vector<double>(singly ? count + 1 : 1, pair.rank() == 1 ? time : time / 2);
+    };
+    timings[static_cast<std::size_t>(pair.rank())] =
+        measure(pair, {.iters = 20, .warmup = 3, .first = true}, by_hand);
+  });
+  for (const auto& error : errors) CHECK(error == "");
+  for (Timing& timing : timings) {
+    timing.divide_by(2);
+    CHECK((timing.first_us == 450 && timing.early_us == 45 && timing.usec == 4.5));
+  }
+  Communicator alone = Communicator::create(make_inproc_store(), 0, 1);
+  CHECK_FALSE(measure(alone, {.iters = 1}, [] {}).first_us);
+}
+
 TEST_CASE("waiting costs what it is spent on, and a call that does not go on by itself takes twice",
           "[bench]") {
   constexpr std::chrono::milliseconds kLate{60};
@@ -564,13 +594,16 @@ TEST_CASE("the CSV form has exactly the promised columns", "[bench][unit]") {
   CHECK(header ==
         "label,op,ranks,bytes,usec,algbw_GBps,busbw_GBps,wrong,dtype,redop,root,in_place,algo,"
         "transport,iters,min_us,p50_us,p99_us,max_us,count,spread_pct,baseline_usec,"
-        "wait_cpu_pct,overlap_ratio,memory");
+        "wait_cpu_pct,overlap_ratio,memory,first_us,early_us");
   CHECK(csv_line("x", row) ==
         "x,all_reduce,4,1024,2.00,0.512,0.768,,float32,sum,-1,0,ring,tcp,9,2.00,2.00,2.00,2.00,"
-        "256,0.0,,,,registered");
+        "256,0.0,,,,registered,,");
+  row.timing.first_us = 12.5;
+  row.timing.early_us = 3;
   row.wrong = 3;
   const std::string line = csv_line("x", row);
   CHECK(line.find(",0.768,3,float32,") != std::string::npos);
+  CHECK(line.ends_with(",registered,12.50,3.00"));
   row.device = "cuda";
   row.graph_calls = 7;
   row.put_cpu_us = 1.5;

@@ -58,6 +58,11 @@ def run(command, environment):
 
 # Contenders: each times one point and returns microseconds per call and a remark
 
+def data_options(options):
+    """Options that all contenders understand."""
+    return [*(["--fresh"] if options.fresh else []), *(["--first"] if options.first else [])]
+
+
 class Ccoll:
     name = "ccoll"
     memory = "ordinary"
@@ -68,7 +73,8 @@ class Ccoll:
             raise Unavailable(f"no {self.program}: build first (ninja -C {options.build}), "
                               "or give --build or --cc-bench")
         self.transport = ["--transport", "tcp"] if options.transport == "tcp" else []
-        self.data = ["--fresh"] if options.fresh else []
+        self.data = data_options(options)
+        self.figures = ["usec", "first_us", "early_us"] if options.first else ["usec"]
 
     def command(self, op, size, ranks):
         # The peers' broadcasts have one buffer, so their root copies nothing.
@@ -78,7 +84,7 @@ class Ccoll:
 
     def read(self, output):
         row = next(csv.DictReader(output.splitlines()))
-        return float(row["usec"]), row["algo"]
+        return [float(row[figure]) for figure in self.figures], row["algo"]
 
 
 class CcollRegistered(Ccoll):
@@ -98,13 +104,14 @@ def last_figure(output, column):
 
 
 class Peer:
-    """A program that prints one row: op,ranks,bytes,usec."""
+    """A program that prints one row: op,ranks,bytes,usec and, with --first, first_us,early_us."""
 
     def __init__(self, options):
-        self.data = ["--fresh"] if options.fresh else []
+        self.data = data_options(options)
+        self.columns = range(3, 6 if options.first else 4)
 
     def read(self, output):
-        return last_figure(output, 3), ""
+        return [last_figure(output, column) for column in self.columns], ""
 
 
 class Mpi(Peer):

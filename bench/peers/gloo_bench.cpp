@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times one of Gloo's TCP collectives on float32 in host memory, for bench/compare.
 //
-// Usage: gloo_bench [--fresh] OP RANKS BYTES...
+// Usage: gloo_bench [--fresh] [--first] OP RANKS BYTES...
 //   OP: all_reduce all_gather reduce_scatter all_to_all broadcast reduce send_recv barrier
 //
 // Starts RANKS processes on this machine, joined over loopback TCP through a FileStore. Sizes,
-// medians, rows and what --fresh does are those of mpi_bench.c. What Gloo can prepare for many
+// medians, rows, --fresh and --first are those of mpi_bench.c. What Gloo can prepare for many
 // calls (options, registered buffers, algorithm objects) is prepared outside the timed calls.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
@@ -36,7 +36,7 @@ namespace {
 using Context = std::shared_ptr<gloo::Context>;
 using Clock = std::chrono::steady_clock;
 using Call = std::function<void()>;
-constexpr int kBatches = 9;
+constexpr int kBatches = 9, kEarlyCalls = 20;
 constexpr double kBatchSeconds = 0.05;
 
 double seconds_since(Clock::time_point start) {
@@ -118,7 +118,8 @@ double slowest(const Context& ctx, double t) {
   return t;
 }
 
-bool fresh = false;  // from the command line
+bool fresh = false;  // from the command line, as the next
+bool times_first = false;
 
 void renew(std::vector<float>& input) {
   for (size_t i = 0; i < input.size(); i += 16) {
@@ -139,6 +140,14 @@ double seconds_here(std::vector<float>& input, const Call& call, int iters) {
   return (fresh ? spent : seconds_since(start)) / iters;
 }
 
+/// The same of the slowest rank, for calls that all begin together.
+double seconds_of_batch(const Context& ctx, std::vector<float>& input, const Call& call,
+                        int iters) {
+  gloo::BarrierOptions barrier(ctx);
+  gloo::barrier(barrier);
+  return slowest(ctx, seconds_here(input, call, iters));
+}
+
 double seconds_per_call(const Context& ctx, std::vector<float>& input, const Call& call) {
   call();  // the first one allocates
   const auto start = Clock::now();
@@ -146,11 +155,7 @@ double seconds_per_call(const Context& ctx, std::vector<float>& input, const Cal
   const double estimate = slowest(ctx, seconds_since(start) / 3);
   const int iters = std::clamp(static_cast<int>(kBatchSeconds / estimate), 3, 20000);
   std::vector<double> batches;
-  for (int b = 0; b < kBatches; b++) {
-    gloo::BarrierOptions barrier(ctx);
-    gloo::barrier(barrier);
-    batches.push_back(slowest(ctx, seconds_here(input, call, iters)));
-  }
+  for (int b = 0; b < kBatches; b++) batches.push_back(seconds_of_batch(ctx, input, call, iters));
   std::nth_element(batches.begin(), batches.begin() + kBatches / 2, batches.end());
   return batches[kBatches / 2];
 }
@@ -171,9 +176,17 @@ bool run(int rank, int ranks, const std::string& directory, const std::string& o
     if (!call) call = movement(op, ctx, in.data(), out.data(), count);
     if (!call) return false;
     std::vector<float> none;  // for broadcast, the other ranks' buffers are outputs
-    const double seconds = seconds_per_call(ctx, op == "broadcast" && rank != 0 ? none : in, call);
+    auto& renewed = op == "broadcast" && rank != 0 ? none : in;
+    double first = 0, early = 0;
+    if (times_first) {
+      first = seconds_of_batch(ctx, renewed, call, 1);
+      early = seconds_of_batch(ctx, renewed, call, kEarlyCalls - 1);
+    }
+    const double seconds = seconds_per_call(ctx, renewed, call);
     if (rank == 0) {
-      std::printf("%s,%d,%zu,%.3f\n", op.c_str(), ranks, bytes, seconds * 1e6);
+      std::printf("%s,%d,%zu,%.3f", op.c_str(), ranks, bytes, seconds * 1e6);
+      if (times_first) std::printf(",%.3f,%.3f", first * 1e6, early * 1e6);
+      std::printf("\n");
       std::fflush(stdout);
     }
   }
@@ -186,8 +199,10 @@ bool run(int rank, int ranks, const std::string& directory, const std::string& o
 int main(int argc, char** argv) {
   fresh = argc > 1 && std::string(argv[1]) == "--fresh";
   argv += fresh, argc -= fresh;
+  times_first = argc > 1 && std::string(argv[1]) == "--first";
+  argv += times_first, argc -= times_first;
   if (argc < 4) {
-    std::fprintf(stderr, "usage: gloo_bench [--fresh] OP RANKS BYTES...\n");
+    std::fprintf(stderr, "usage: gloo_bench [--fresh] [--first] OP RANKS BYTES...\n");
     return 2;
   }
   const std::string op = argv[1];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times one of oneCCL's collectives on float32 in host memory, for bench/compare.
 //
-// Usage: mpiexec.hydra -n N oneccl_bench [--fresh] OP BYTES...
+// Usage: mpiexec.hydra -n N oneccl_bench [--fresh] [--first] OP BYTES...
 //   OP: all_reduce all_gather reduce_scatter all_to_all broadcast reduce send_recv barrier
 //
-// Sizes, medians, rows and what --fresh does are those of mpi_bench.c. Before it is timed, each
+// Sizes, medians, rows, --fresh and --first are those of mpi_bench.c. Before it is timed, each
 // operation's result is compared with what it must be.
 #include <algorithm>
 #include <chrono>
@@ -36,7 +36,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Call = std::function<void()>;
-constexpr int kBatches = 9;
+constexpr int kBatches = 9, kEarlyCalls = 20;
 constexpr double kBatchSeconds = 0.05;
 
 double seconds_since(Clock::time_point start) {
@@ -126,7 +126,8 @@ double slowest(const ccl::communicator& comm, double mine) {
   return result;
 }
 
-bool fresh = false;  // from the command line
+bool fresh = false;  // from the command line, as the next
+bool times_first = false;
 
 void renew(Point& point) {
   if (point.op == "broadcast" && point.rank() != 0) return;
@@ -148,6 +149,12 @@ double seconds_here(Point& point, const Call& call, int iters) {
   return (fresh ? spent : seconds_since(start)) / iters;
 }
 
+/// The same of the slowest rank, for calls that all begin together.
+double seconds_of_batch(Point& point, const Call& call, int iters) {
+  ccl::barrier(point.comm).wait();
+  return slowest(point.comm, seconds_here(point, call, iters));
+}
+
 double seconds_per_call(Point& point, const Call& call) {
   const ccl::communicator& comm = point.comm;
   const auto start = Clock::now();
@@ -155,10 +162,7 @@ double seconds_per_call(Point& point, const Call& call) {
   const double estimate = slowest(comm, seconds_since(start) / 3);
   const int iters = std::clamp(static_cast<int>(kBatchSeconds / estimate), 3, 20000);
   std::vector<double> batches;
-  for (int b = 0; b < kBatches; b++) {
-    ccl::barrier(comm).wait();
-    batches.push_back(slowest(comm, seconds_here(point, call, iters)));
-  }
+  for (int b = 0; b < kBatches; b++) batches.push_back(seconds_of_batch(point, call, iters));
   std::nth_element(batches.begin(), batches.begin() + kBatches / 2, batches.end());
   return batches[kBatches / 2];
 }
@@ -169,11 +173,18 @@ void run(const ccl::communicator& comm, const std::string& op, size_t bytes) {
   for (size_t i = 0; i < count; i++) point.in[i] = input(comm.rank(), i);
   const Call call = call_of(point);
   if (!call) throw std::runtime_error("no operation '" + op + "'");
+  double first = 0, early = 0;
+  if (times_first) {
+    first = seconds_of_batch(point, call, 1);
+    early = seconds_of_batch(point, call, kEarlyCalls - 1);
+  }
   call();  // the first one sets up connections
   check(point);
   const double seconds = seconds_per_call(point, call);
   if (comm.rank() != 0) return;
-  std::printf("%s,%d,%zu,%.3f\n", op.c_str(), comm.size(), bytes, seconds * 1e6);
+  std::printf("%s,%d,%zu,%.3f", op.c_str(), comm.size(), bytes, seconds * 1e6);
+  if (times_first) std::printf(",%.3f,%.3f", first * 1e6, early * 1e6);
+  std::printf("\n");
   std::fflush(stdout);
 }
 
@@ -182,8 +193,10 @@ void run(const ccl::communicator& comm, const std::string& op, size_t bytes) {
 int main(int argc, char** argv) {
   fresh = argc > 1 && std::string(argv[1]) == "--fresh";
   argv += fresh, argc -= fresh;
+  times_first = argc > 1 && std::string(argv[1]) == "--first";
+  argv += times_first, argc -= times_first;
   if (argc < 3) {
-    std::fprintf(stderr, "usage: oneccl_bench [--fresh] OP BYTES...\n");
+    std::fprintf(stderr, "usage: oneccl_bench [--fresh] [--first] OP BYTES...\n");
     return 2;
   }
   std::optional<ccl::communicator> comm;  // out here: its end waits for the other ranks

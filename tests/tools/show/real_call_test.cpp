@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "bench/measure/operations.hpp"
@@ -14,12 +13,6 @@ namespace ccoll::show::test {
 namespace {
 
 using Catch::Contains;
-
-nlohmann::json called(std::vector<std::string> words) {
-  words.insert(words.begin(), "call");
-  words.push_back("--json");
-  return nlohmann::json::parse(said(words));
-}
 
 /// A file that is removed with this.
 class File {

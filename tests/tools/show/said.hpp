@@ -4,6 +4,7 @@
 /// Runs a cc-show command line in this process.
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,13 @@ inline std::string said(const std::vector<std::string>& words) {
   INFO((output ? std::string() : output.error().message));
   REQUIRE(output);
   return output->text;
+}
+
+/// The JSON that `cc-show call` prints for these words.
+inline nlohmann::json called(std::vector<std::string> words) {
+  words.insert(words.begin(), "call");
+  words.push_back("--json");
+  return nlohmann::json::parse(said(words));
 }
 
 /// Its error for wrong usage.

@@ -43,6 +43,7 @@ TEST_CASE("cc-show: what it prints fits 80 columns, and the width that is asked 
       {"call", "all_reduce", "-n", "40"},
       {"call", "all_to_all_v", "--splits", "2,2,1,1/3,2,2,2/2,1,1,1/2,2,2,1"},
       {"call", "all_gather", "-n", "30"},
+      {"call", "all_gather", "-n", "50", "--rows", "3"},
       {"compare", "ring", "double_tree", "recursive_doubling", "one_shot", "two_shot"},
       {"verify", "-n", "2"},
       {"verify", "all_reduce", "-a", "ring", "--break", "tutorial"},

@@ -34,10 +34,13 @@ constexpr std::uint32_t kMostRanksCalled = 64;
 /// In all ranks' buffers: people do not read more.
 constexpr std::uint64_t kMostElementsShown = 100'000;
 constexpr std::size_t kMostInputBytes = 16 << 20;
+/// With at most so many rows, no count of elements overflows.
+constexpr std::uint64_t kMostMatrixRows = 1000;
 
 struct Words {
   CallWords call;
   std::string splits;
+  std::optional<std::uint64_t> rows;
   std::string groups;
   std::string buffers;
   std::string chain;
@@ -49,7 +52,10 @@ struct Words {
 
 bool is_callable(const bench::Operation& operation) { return operation.name != "ping_pong"; }
 
-/// With --splits, the v-operation of that name; with --chain, messages in sequence.
+/// Whether --count says how many columns of the matrix each rank has.
+bool has_equal_columns(const Words& words) { return words.rows && words.splits.empty(); }
+
+/// With --splits or --rows, the v-operation of that name; with --chain, messages in sequence.
 Result<const bench::Operation*> operation_of(const Words& words, const std::string& name) {
   const bench::Operation* found = bench::find_operation(name);
   if (found == nullptr || !is_callable(*found)) {
@@ -66,16 +72,18 @@ Result<const bench::Operation*> operation_of(const Words& words, const std::stri
                 "--chain {}: {} does not hand messages on; expected send_recv", words.chain,
                 found->name);
   }
-  if (!words.splits.empty() && !found->ragged) {
+  if ((words.rows || !words.splits.empty()) && !found->ragged) {
     const bench::Operation* const ragged = bench::find_operation(fmt::format("{}_v", found->name));
     if (ragged == nullptr)
       return fail(ErrorKind::invalid_argument,
-                  "--splits {}: {} has no blocks of different sizes; expected all_gather_v, "
-                  "reduce_scatter_v, all_to_all_v, gather_v or scatter_v",
-                  words.splits, found->name);
+                  "{}: {} has no blocks {}; expected all_gather, reduce_scatter, all_to_all, "
+                  "gather or scatter",
+                  words.rows ? fmt::format("--rows {}", *words.rows)
+                             : fmt::format("--splits {}", words.splits),
+                  found->name, words.rows ? "that can be columns" : "of different sizes");
     found = ragged;
   }
-  if (found->ragged && words.call.count)
+  if (found->ragged && words.call.count && !has_equal_columns(words))
     return fail(ErrorKind::invalid_argument,
                 "--count {}: {} has blocks of different sizes; expected --splits, like 1,0,2",
                 *words.call.count, found->name);
@@ -117,7 +125,8 @@ Result<std::vector<double>> values_of(const Words& words, const InputLines& line
     const std::size_t there_are = rank < lines.size() ? lines[rank].size() : 0;
     if (there_are == elems) return lines[rank];
     return fail(ErrorKind::invalid_argument,
-                "{}: rank {} (line {}) needs {} numbers, there are {} (see --count and --splits)",
+                "{}: rank {} (line {}) needs {} numbers, there are {} (see --count, --splits "
+                "and --rows)",
                 words.input, rank, rank + 1, elems, there_are);
   }
   for (std::uint64_t i = 0; i < elems; ++i) {
@@ -161,6 +170,13 @@ Result<std::vector<RankGroup>> groups_of(const Words& words) {
   return chains;
 }
 
+/// --splits, or the same number of columns for each rank.
+std::string splits_text(const Words& words, std::size_t ranks) {
+  if (!has_equal_columns(words)) return words.splits;
+  const std::string columns = std::to_string(words.call.count.value_or(1));
+  return joined(std::vector(ranks, columns), ",");
+}
+
 /// The groups that call together, each with its root.
 Result<std::vector<Party>> parties_of(const Words& words, const bench::Operation& operation) {
   auto groups = groups_of(words);
@@ -175,7 +191,8 @@ Result<std::vector<Party>> parties_of(const Words& words, const bench::Operation
                   size - 1);
     Party party{std::move(group), {}, {}};
     if (operation.ragged) {
-      auto splits = Splits::of(operation, words.splits, static_cast<int>(size));
+      auto splits =
+          Splits::of(operation, splits_text(words, size), static_cast<int>(size), words.rows);
       CCOLL_TRY(splits);
       party.splits.push_back(std::move(*splits));
     }
@@ -241,7 +258,17 @@ Status check_options(const Words& words, std::size_t operations) {
                 "--chain {}: its messages wait for one another, which {} calls as one cannot do; "
                 "expected one operation",
                 words.chain, operations);
+  if (words.rows && !words.chain.empty())
+    return fail(ErrorKind::invalid_argument,
+                "--chain {} and --rows {}: expected one of them; --rows is for operations with a "
+                "block for each rank",
+                words.chain, *words.rows);
   if (words.buffers.empty()) return {};
+  if (words.rows)
+    return fail(ErrorKind::invalid_argument,
+                "--rows {} and --buffers {}: expected one of them; v-operations take no list of "
+                "buffers",
+                *words.rows, words.buffers);
   if (words.call.count)
     return fail(ErrorKind::invalid_argument,
                 "--count {} and --buffers {}: expected one of them; --buffers has the elements of "
@@ -321,6 +348,10 @@ Action add_real_call(CLI::App& app) {
   app.add_option("--splits", words->splits,
                  "elements of each rank's block in a v-operation, like 1,0,2; for all_to_all_v "
                  "also a list for each sender, like 1,2/3,4 (default: r + 1 for rank r)");
+  app.add_option("--rows", words->rows,
+                 "buffers are matrices of so many rows, and the ranks' blocks are columns of them: "
+                 "--count (default: 1) or --splits says how many")
+      ->check(CLI::Range(std::uint64_t{1}, kMostMatrixRows));
   app.add_option(
       "--groups", words->groups,
       "groups of ranks, each of which makes the call for itself, like 0,2/1,3; --root is then a "

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "bench/command/columns.hpp"
 #include "core/text.hpp"
@@ -26,7 +27,13 @@ bool has_numbers(const Example& example, std::size_t number, Side side) {
          number == static_cast<std::size_t>(example.arguments.root);
 }
 
-/// The numbers of each buffer in a rank's list, which usually has one.
+/// The rows of a matrix whose columns are the blocks; none: blocks are consecutive.
+std::optional<std::uint64_t> rows_of(const Party& party) {
+  return party.splits.empty() ? std::nullopt : party.splits.front().rows();
+}
+
+/// The numbers of each buffer in a rank's list, which usually has one, or of each row of its
+/// matrix.
 std::vector<Numbers> lists_of(const Example& example, const Party& party, std::size_t number,
                               Side side) {
   const DataType type = example.arguments.type;
@@ -38,18 +45,49 @@ std::vector<Numbers> lists_of(const Example& example, const Party& party, std::s
     const std::uint64_t elems = side == Side::before                 ? buffer.input
                                 : has_numbers(example, number, side) ? buffer.output
                                                                      : 0;
-    lists.push_back(texts_of(type, bytes, first, elems));
+    const auto rows = rows_of(party);
+    const std::uint64_t row = elems / rows.value_or(1);
+    if (!rows) lists.push_back(texts_of(type, bytes, first, elems));
+    for (std::uint64_t at = 0; rows && at < elems; at += row)
+      lists.push_back(texts_of(type, bytes, at, row));
     first += elems;
   }
   return lists;
 }
 
-/// "0 1 2"; for several buffers "0 1 | 2".
-std::string buffer_text(const Example& example, const Party& party, std::size_t number, Side side) {
+/// Fills up a column's shorter numbers; a blank would be a place where a line may be shortened.
+constexpr char kFill = '_';
+
+/// A line for each row of a matrix, with the numbers of a column below one another.
+std::vector<std::string> matrix_lines(std::vector<Numbers> rows) {
+  if (rows.empty()) return {"-"};
+  for (std::size_t column = 0; column < rows.front().size(); ++column) {
+    std::size_t width = 0;
+    for (const Numbers& row : rows) width = std::max(width, row[column].size());
+    for (Numbers& row : rows) row[column].insert(0, width - row[column].size(), kFill);
+  }
+  std::vector<std::string> lines;
+  for (const Numbers& row : rows) lines.push_back(joined(row, " "));
+  return lines;
+}
+
+/// "0 1 2"; for several buffers "0 1 | 2", and for a matrix a line for each row.
+std::vector<std::string> buffer_lines(const Example& example, const Party& party,
+                                      std::size_t number, Side side) {
+  if (rows_of(party)) return matrix_lines(lists_of(example, party, number, side));
   std::vector<std::string> texts;
   for (const Numbers& numbers : lists_of(example, party, number, side))
     texts.push_back(numbers.empty() ? "-" : joined(numbers, " "));
-  return joined(texts, " | ");
+  return {joined(texts, " | ")};
+}
+
+/// "1,0,2 int32"; of columns "2 columns of 5 int32 in each block", or "1,0,2 columns of 5 int32".
+std::string splits_text(const Splits& splits, DataType type) {
+  if (!splits.rows()) return fmt::format("{} {}", splits.text(), to_string(type));
+  const auto each = splits.same_for_all();
+  return fmt::format("{} column{} of {} {}{}", each ? std::to_string(*each) : splits.text(),
+                     each == 1 ? "" : "s", *splits.rows(), to_string(type),
+                     each ? " in each block" : "");
 }
 
 /// "all_reduce of 4 int32, sum, by ring, 4 ranks over inproc".
@@ -59,7 +97,7 @@ std::string title(const Example& example) {
   const Party& first = example.parties.front();
   std::string text(operation.name);
   if (!first.splits.empty() && !example.is_parted)
-    text += fmt::format(" of {} {}", first.splits.front().text(), to_string(call.type));
+    text += " of " + splits_text(first.splits.front(), call.type);
   else if (!first.splits.empty())
     text += fmt::format(" of {}", to_string(call.type));
   else if (!example.buffers.empty())
@@ -82,7 +120,10 @@ std::string_view party_word(const Example& example) {
 
 std::string party_title(const Example& example, const Party& party) {
   std::string text = fmt::format("{} {}", party_word(example), group_text(party.ranks));
-  if (!party.splits.empty()) text += fmt::format(": {}", party.splits.front().text());
+  if (rows_of(party))
+    text += ": " + splits_text(party.splits.front(), example.arguments.type);
+  else if (!party.splits.empty())
+    text += fmt::format(": {}", party.splits.front().text());
   if (!party.algorithm.empty()) text += fmt::format(", by {}", party.algorithm);
   if (example.operation->rooted)
     text += fmt::format(", its root is rank {}",
@@ -111,14 +152,15 @@ nlohmann::json numbers_json(const Numbers& numbers) {
   return row;
 }
 
-/// By rank; empty for a rank in no party, and for several buffers a list each.
+/// By rank; empty for a rank in no party. Several buffers have a list each, and so have the rows of
+/// a matrix.
 nlohmann::json numbers_json(const Example& example, Side side) {
   nlohmann::json ranks(example.ranks, nlohmann::json::array());
   for (const Party& party : example.parties) {
     for (std::size_t number = 0; number < party.ranks.size(); ++number) {
       auto& row = ranks[party.ranks[number]];
       const auto lists = lists_of(example, party, number, side);
-      if (example.buffers.empty())
+      if (example.buffers.empty() && !rows_of(party))
         row = numbers_json(lists.front());
       else
         for (const Numbers& numbers : lists) row.push_back(numbers_json(numbers));
@@ -126,6 +168,9 @@ nlohmann::json numbers_json(const Example& example, Side side) {
   }
   return ranks;
 }
+
+/// Room for "rank 63" and two blanks.
+constexpr std::size_t kRank = 9;
 
 /// The buffers of all ranks, the rows of a table.
 struct Sides {
@@ -137,9 +182,10 @@ Sides sides_of(const Example& example) {
   Sides sides;
   for (const Party& party : example.parties) {
     for (std::size_t number = 0; number < party.ranks.size(); ++number) {
-      sides.before =
-          std::max(sides.before, buffer_text(example, party, number, Side::before).size());
-      sides.after = std::max(sides.after, buffer_text(example, party, number, Side::after).size());
+      for (const auto& line : buffer_lines(example, party, number, Side::before))
+        sides.before = std::max(sides.before, line.size());
+      for (const auto& line : buffer_lines(example, party, number, Side::after))
+        sides.after = std::max(sides.after, line.size());
     }
   }
   return sides;
@@ -155,16 +201,34 @@ Sides fitted(const Sides& sides, std::size_t room) {
 }
 
 /// "0 1 2 .. 39": the first ones and the last.
-std::string shortened(const std::string& text, std::size_t width) {
-  if (text.size() <= width) return text;
-  const std::string end = " .." + text.substr(text.rfind(' '));
-  std::size_t cut = width - std::min(width, end.size());
-  while (cut > 0 && text[cut] != ' ') --cut;
-  return text.substr(0, cut) + end;
+std::string shortened(std::string text, std::size_t width) {
+  if (text.size() > width) {
+    const std::string end = " .." + text.substr(text.rfind(' '));
+    std::size_t cut = width - std::min(width, end.size());
+    while (cut > 0 && text[cut] != ' ') --cut;
+    text = text.substr(0, cut) + end;
+  }
+  std::ranges::replace(text, kFill, ' ');
+  return text;
+}
+
+/// A rank's buffers on both sides, in several lines if they are matrices.
+std::string rank_text(const Example& example, const Party& party, std::size_t number,
+                      const Sides& sides) {
+  const auto before = buffer_lines(example, party, number, Side::before);
+  const auto after = buffer_lines(example, party, number, Side::after);
+  std::string text;
+  for (std::size_t i = 0; i < std::max(before.size(), after.size()); ++i) {
+    const std::string line =
+        fmt::format("{:<{}}{:<{}}  {}", i == 0 ? fmt::format("rank {}", party.ranks[number]) : "",
+                    kRank, i < before.size() ? shortened(before[i], sides.before) : "",
+                    sides.before, i < after.size() ? shortened(after[i], sides.after) : "");
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
+  }
+  return text;
 }
 
 std::string example_text(const Example& example, std::size_t width) {
-  constexpr std::size_t kRank = 9;
   const Sides whole = sides_of(example);
   const Sides sides = fitted(whole, std::max(width, kRank + 2) - kRank - 2);
   std::string text = bench::wrapped(title(example), width);
@@ -172,16 +236,13 @@ std::string example_text(const Example& example, std::size_t width) {
   for (const Party& party : example.parties) {
     if (example.is_parted) text += bench::wrapped(party_title(example, party), width);
     for (std::size_t number = 0; number < party.ranks.size(); ++number)
-      text += fmt::format(
-          "{:<{}}{:<{}}  {}\n", fmt::format("rank {}", party.ranks[number]), kRank,
-          shortened(buffer_text(example, party, number, Side::before), sides.before), sides.before,
-          shortened(buffer_text(example, party, number, Side::after), sides.after));
+      text += rank_text(example, party, number, sides);
   }
   const auto without = ranks_without(example);
   if (!without.empty())
     text += fmt::format("in no {}: {}\n", party_word(example), list_ranks(without));
   if (sides.before < whole.before || sides.after < whole.after)
-    text += "..: more than fits; --width N makes room, --json has all\n";
+    text += bench::wrapped("..: more than fits; --width N makes room, --json has all", width);
   return text;
 }
 
@@ -201,6 +262,7 @@ nlohmann::json example_json(const Example& example) {
     document["buffers"] = example.buffers;
   else if (first.splits.empty())
     document["count"] = call.count;
+  if (const auto rows = rows_of(first)) document["rows"] = *rows;
   if (operation.reduces) document["redop"] = to_string(call.op);
   if (operation.rooted) document["root"] = call.root;
   const auto say_party = [](const Party& party, nlohmann::json& to) {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Collectives on the columns of a matrix, which lie in memory with gaps between their elements.
 # Start: torchrun --standalone --nproc-per-node 4 columns.py
-# Look at it: cc-show call all_to_all -n 4 -c 2 --in '10*r+(i-i%2)/2'
+# Look at it: cc-show call all_to_all -n 4 --rows 2 --in '10*r+i%4'
 import torch
 import torch.distributed as dist
 

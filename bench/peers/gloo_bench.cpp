@@ -4,6 +4,8 @@
 // Usage: gloo_bench [--fresh] [--first] OP RANKS BYTES...
 //   OP: all_reduce all_gather reduce_scatter all_to_all broadcast reduce send_recv barrier
 //
+//   or start: one call, and then the time of the clock that counts from the machine's start
+//
 // Starts RANKS processes on this machine, joined over loopback TCP through a FileStore. Sizes,
 // medians, rows, --fresh and --first are those of mpi_bench.c. What Gloo can prepare for many
 // calls (options, registered buffers, algorithm objects) is prepared outside the timed calls.
@@ -169,6 +171,13 @@ bool run(int rank, int ranks, const std::string& directory, const std::string& o
   gloo::rendezvous::FileStore store(directory);
   auto ctx = std::make_shared<gloo::rendezvous::Context>(rank, ranks);
   ctx->connectFullMesh(store, device);
+  if (op == "start") {
+    slowest(ctx, 0);
+    const std::chrono::duration<double> now = Clock::now().time_since_epoch();
+    if (rank == 0) std::printf("%.6f\n", now.count());
+    std::fflush(stdout);
+    return true;
+  }
   for (const size_t bytes : sizes) {
     const size_t count = bytes / sizeof(float);
     std::vector<float> in(count + 1, 1.0f), out(count + 1, 0.0f);

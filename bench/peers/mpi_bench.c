@@ -7,6 +7,8 @@
  * Sizes are cc-bench's: the bytes of the larger of a rank's input and output. Each figure is the
  * median over batches of a batch's mean time per call, and of each batch the slowest rank counts.
  * With --fresh each rank writes its input again before every call, which does not count.
+ * OP may also be start: one call, and then the time of the clock that counts from the machine's start
+ * (bench/start).
  * With --first the very first call of a size is timed, too, and the mean of the second to the 20th.
  * One CSV row per size, without a heading: op,ranks,bytes,usec[,first_us,early_us]
  */
@@ -14,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { kBatches = 9, kMostCalls = 20000, kFewestCalls = 3, kEarlyCalls = 20 };
 static const double kBatchSeconds = 0.05;
@@ -89,6 +92,14 @@ static double seconds_per_call(const char *op, float *in, float *out, size_t cou
   return batch[kBatches / 2];
 }
 
+static void start(int rank) {
+  double one = 1, sum;
+  MPI_Allreduce(&one, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  if (rank == 0) printf("%.6f\n", (double)now.tv_sec + (double)now.tv_nsec * 1e-9);
+}
+
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   int rank, n;
@@ -103,6 +114,11 @@ int main(int argc, char **argv) {
     return 2;
   }
   const char *op = argv[a++];
+  if (!strcmp(op, "start")) {
+    start(rank);
+    MPI_Finalize();
+    return 0;
+  }
   for (; a < argc; a++) {
     const size_t bytes = strtoull(argv[a], NULL, 10), count = bytes / sizeof(float);
     float *in = malloc(bytes + sizeof(float)), *out = malloc(bytes + sizeof(float));

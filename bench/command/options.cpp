@@ -119,8 +119,9 @@ void add_call(CLI::App& app, Raw& raw, Options& options) {
          "--skew", options.skew_ms,
          "also measure the processor time of a rank that waits this many ms for the last one")
       ->check(CLI::Range(1, 60'000));
-  app.add_flag("--first", options.effort.first,
-               "also time the first call, and the mean of the second to the twentieth");
+  app.add_flag(
+      "--first", options.first,
+      "also time the first call of each size, and the mean of the second to the twentieth");
   app.add_flag("--overlap", options.overlap,
                "also measure the time of a call whose caller sleeps meanwhile");
   app.add_option("--algo", raw.algorithms,

@@ -36,6 +36,7 @@ struct Options {
   bool fresh = false;               ///< whether inputs are rewritten before every call
   bool check = true;
   int skew_ms = 0;       ///< how late the last rank is if waiting is measured; 0: it is not
+  bool first = false;    ///< whether to time the first calls of each size, too
   bool overlap = false;  ///< whether to measure calls during which the caller sleeps
   std::vector<std::string> algorithms;  ///< in turn; empty: the model's choice, or CCOLL_ALGO
   std::string transport;                ///< empty: the best available, or CCOLL_TRANSPORT

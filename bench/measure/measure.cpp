@@ -84,11 +84,6 @@ double time_together(Communicator& communicator, std::uint64_t calls, const Batc
 /// `warming` times the warm-up calls.
 Timing measure_by(Communicator& communicator, const Effort& effort, const BatchTimer& warming,
                   const BatchTimer& timer) {
-  std::optional<double> first, early;
-  if (effort.first) {
-    first = time_together(communicator, 1, timer);
-    early = time_together(communicator, kEarlyCalls - 1, timer);
-  }
   // The number of calls is derived from an estimate.
   const std::uint64_t warmup =
       effort.iters > 0 ? effort.warmup : std::max<std::uint64_t>(effort.warmup, 1);
@@ -106,8 +101,6 @@ Timing measure_by(Communicator& communicator, const Effort& effort, const BatchT
   }
   Timing timing = summarise(std::move(means), std::move(calls));
   timing.iters = batches.count * batches.calls + batches.rest;
-  timing.first_us = first;
-  timing.early_us = early;
   return timing;
 }
 
@@ -140,8 +133,11 @@ double us_since(Clock::time_point start) {
 void Timing::divide_by(double parts) {
   for (double* time : {&usec, &min_us, &p50_us, &p99_us, &max_us}) *time /= parts;
   for (double& time : batch_us) time /= parts;
-  for (auto* const time : {&first_us, &early_us})
-    if (*time) **time /= parts;
+}
+
+void FirstCalls::divide_by(double parts) {
+  first_us /= parts;
+  early_us /= parts;
 }
 
 Batches plan_batches(double estimate_us, const Effort& effort) {
@@ -184,6 +180,21 @@ Timing measure(Communicator& communicator, const Effort& effort, const std::func
 
 Timing measure(Communicator& communicator, const Effort& effort, const BatchTimer& timer) {
   return measure_by(communicator, effort, timer, timer);
+}
+
+FirstCalls measure_first(Communicator& communicator, const std::function<void()>& call,
+                         const std::function<void()>& between) {
+  return measure_first(communicator, [&](std::uint64_t calls, bool singly) {
+    return between ? time_batch_with(calls, singly, call, between)
+                   : time_batch(calls, singly, call);
+  });
+}
+
+FirstCalls measure_first(Communicator& communicator, const BatchTimer& timer) {
+  FirstCalls firsts;
+  firsts.first_us = time_together(communicator, 1, timer);
+  firsts.early_us = time_together(communicator, kEarlyCalls - 1, timer);
+  return firsts;
 }
 
 double measure_waiting(Communicator& communicator, std::chrono::milliseconds late, RankIs rank,

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "ccoll/communicator.hpp"
@@ -15,13 +14,11 @@
 namespace ccoll::bench {
 
 inline constexpr int kBatches = 9;
-/// A program's first calls of a kind, which are slower than those that follow.
 inline constexpr std::uint64_t kEarlyCalls = 20;
 
 struct Effort {
   std::uint64_t iters = 0;  ///< timed calls in all; 0: as many as a steady figure needs
   std::uint64_t warmup = 3;
-  bool first = false;  ///< whether to time the very first calls, too
 };
 
 /// How a row's calls are divided.
@@ -41,10 +38,16 @@ struct Timing {
   double max_us = 0;
   double spread = 0;  ///< width of the middle half of the batches, as a share of `usec`
   std::vector<double> batch_us;
-  std::optional<double> first_us;  ///< of the first call, which opens links and makes programs
-  std::optional<double> early_us;  ///< the mean of the calls from the second to the kEarlyCalls-th
 
   /// Divides the times of a call with `parts` equal parts to get those of one part.
+  void divide_by(double parts);
+};
+
+/// A program's first calls of a kind, which are slower than those that follow.
+struct FirstCalls {
+  double first_us = 0;  ///< the first makes programs, and opens links that are not open yet
+  double early_us = 0;  ///< the mean of those from the second to the kEarlyCalls-th
+
   void divide_by(double parts);
 };
 
@@ -72,6 +75,11 @@ Timing measure(Communicator& communicator, const Effort& effort, const std::func
 using BatchTimer = std::function<std::vector<double>(std::uint64_t calls, bool singly)>;
 /// Uses the caller's clock.
 Timing measure(Communicator& communicator, const Effort& effort, const BatchTimer& timer);
+
+/// Makes the first calls and times them, as measure() does.
+FirstCalls measure_first(Communicator& communicator, const std::function<void()>& call,
+                         const std::function<void()>& between = {});
+FirstCalls measure_first(Communicator& communicator, const BatchTimer& timer);
 
 /// Whether a rank's CPU time is its process's or its thread's.
 enum class RankIs { process, thread };

@@ -223,17 +223,20 @@ class Walk {
       wrong += trial.count_wrong_elems();
     };
     trial.arm();
-    // Its result is checked after the timed calls if the first call is one of these.
-    const bool checks_first = !options_.effort.first;
-    if (options_.check && checks_first) check_one();
-    if (options_.memory != "ordinary" && checks_first) let_peers_map_it(call_once);
-    time_calls(operation, row, put,
-               row.fresh ? std::function<void()>([&] { trial.renew(); }) : nullptr);
+    const auto between = row.fresh ? std::function<void()>([&] { trial.renew(); }) : nullptr;
+    if (options_.first) {
+      time_first(operation, row, put, between);
+      // Only an input that is unchanged makes the same result each time.
+      if (options_.check && !row.in_place) wrong += trial.count_wrong_elems();
+    }
+    if (options_.check) check_one();
+    if (options_.memory != "ordinary") let_peers_map_it(call_once);
+    time_calls(operation, row, put, between);
     time_putting(operation, row, put);
     if (!options_.check) return;
     // The timed calls are checked, too, if their input is unchanged. All ranks decide alike, though
     // a rooted operation is in place only at its root.
-    if (row.in_place || !checks_first) {
+    if (row.in_place) {
       check_one();
     } else {
       wrong += trial.count_wrong_elems();
@@ -275,6 +278,16 @@ class Walk {
   static void let_peers_map_it(const std::function<void()>& call) {
     call();
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+
+  void time_first(const Operation& operation, Row& row, const std::function<void()>& put,
+                  const std::function<void()>& between) {
+    row.firsts = gpu_ == nullptr
+                     ? measure_first(communicator_, put, between)
+                     : measure_first(communicator_, [&](std::uint64_t calls, bool singly) {
+                         return gpu_->time(calls, singly, put);
+                       });
+    row.firsts->divide_by(operation.trips * std::max(1, options_.graph_calls));
   }
 
   void time_calls(const Operation& operation, Row& row, const std::function<void()>& put,

@@ -154,8 +154,8 @@ void Report::write_header(const Machine& machine) const {
   if (options_.skew_ms > 0)
     say(fmt::format("wait cpu %: of a core, by a rank that waits {} ms for the last one to call",
                     options_.skew_ms));
-  if (options_.effort.first)
-    say("first, 2-20: the very first call of that size, and the mean of those up to the twentieth");
+  if (options_.first)
+    say("first, 2-20: the first call of that size, and the mean of those up to the twentieth");
   if (options_.overlap)
     say("with sleep: a call during which its caller sleeps as long as it takes alone, over the "
         "longer");
@@ -180,7 +180,7 @@ void Report::begin_operation(const Operation& operation, const std::string& note
                       .device = options_.is_on_gpu(),
                       .skew = options_.skew_ms > 0,
                       .overlap = options_.overlap,
-                      .first = options_.effort.first,
+                      .first = options_.first,
                       .types = options_.types.size() > 1,
                       .reductions = options_.reduce_ops.size() > 1,
                       .roots = !options_.root.has_value(),

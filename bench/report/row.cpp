@@ -21,13 +21,14 @@ std::string csv_line(const std::string& label, const Row& row) {
   return fmt::format(
              "{},{},{},{},{:.2f},{:.3f},{:.3f},{},{},{},{},{},{},{},{},{:.2f},{:.2f},{:.2f},{:.2f},"
              "{},"
-             "{:.1f},{},{},{},{},{},{}",
+             "{:.1f},{},{},{},{},{}",
              label, row.op, row.ranks, row.bytes, t.usec, row.algbw, row.busbw,
              row.wrong ? fmt::format("{}", *row.wrong) : "", row.type, row.reduce_op, row.root,
              row.in_place ? 1 : 0, row.algorithm, row.transport, t.iters, t.min_us, t.p50_us,
              t.p99_us, t.max_us, row.count, t.spread * 100, if_any("{:.2f}", row.baseline_usec),
              if_any("{:.1f}", row.wait_cpu_pct), if_any("{:.2f}", row.overlap_ratio), row.memory,
-             if_any("{:.2f}", t.first_us), if_any("{:.2f}", t.early_us)) +
+             row.firsts ? fmt::format("{:.2f},{:.2f}", row.firsts->first_us, row.firsts->early_us)
+                        : ",") +
          (row.device.empty()
               ? ""
               : fmt::format(",{},{},{:.2f}", row.device, row.graph_calls, row.put_cpu_us));
@@ -69,8 +70,10 @@ nlohmann::json row_json(const Row& row) {
   if (row.baseline_usec) json["baseline_usec"] = *row.baseline_usec;
   if (row.wait_cpu_pct) json["wait_cpu_pct"] = *row.wait_cpu_pct;
   if (row.overlap_ratio) json["overlap_ratio"] = *row.overlap_ratio;
-  if (t.first_us) json["first_us"] = *t.first_us;
-  if (t.early_us) json["early_us"] = *t.early_us;
+  if (row.firsts) {
+    json["first_us"] = row.firsts->first_us;
+    json["early_us"] = row.firsts->early_us;
+  }
   return json;
 }
 

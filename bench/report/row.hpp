@@ -31,6 +31,7 @@ struct Row {
   std::string algorithm;  ///< the one that ran
   std::string transport;
   Timing timing;
+  std::optional<FirstCalls> firsts;  ///< with --first, and data
   double algbw = 0;  ///< GB/s, GB = 10^9 bytes
   double busbw = 0;
   std::optional<std::uint64_t> wrong;   ///< empty: unchecked

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <string_view>
 
 namespace ccoll::bench {
@@ -27,7 +26,9 @@ std::string overlap_text(const Row& row) {
   return row.overlap_ratio ? fmt::format("{:.2f}", *row.overlap_ratio) : "-";
 }
 
-std::string time_if_any(const std::optional<double>& time) { return time ? figure(*time) : "-"; }
+std::string first_text(const Row& row) { return row.firsts ? figure(row.firsts->first_us) : "-"; }
+
+std::string early_text(const Row& row) { return row.firsts ? figure(row.firsts->early_us) : "-"; }
 
 std::string putting_text(const Row& row) { return figure(row.put_cpu_us); }
 
@@ -52,10 +53,8 @@ const Table::Column Table::kColumns[] = {
     {"redop", "", 7, [](const Row& row) { return row.reduce_op; }, Column::Shown::reduces},
     {"root", "", 4, [](const Row& row) { return fmt::format("{}", row.root); },
      Column::Shown::rooted},
-    {"first", "(us)", 7, [](const Row& row) { return time_if_any(row.timing.first_us); },
-     Column::Shown::first},
-    {"2-20", "(us)", 7, [](const Row& row) { return time_if_any(row.timing.early_us); },
-     Column::Shown::first},
+    {"first", "(us)", 7, first_text, Column::Shown::first},
+    {"2-20", "(us)", 7, early_text, Column::Shown::first},
     {"time ", "(us) ", 9, time_text},
     {"p50", "(us)", 6, [](const Row& row) { return figure(row.timing.p50_us); },
      Column::Shown::always, 2},

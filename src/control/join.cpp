@@ -126,8 +126,8 @@ class Joining {
       if (!word.row) standing.declined.push_back(rank);
     auto failure = judge(standing, waited, store_);
     for (const auto& [rank, word] : doubtful_)
-      failure.message += fmt::format("; rank {} gave up this start-up or an earlier one: {}", rank,
-                                     word.why.message);
+      failure.message += fmt::format(
+          "; rank {} did not complete this start-up or an earlier one: {}", rank, word.why.message);
     return failure;
   }
 

@@ -72,7 +72,7 @@ void Plan::send(const ReadyStep& step, const SliceHeader& header, const std::byt
 }
 
 tl::unexpected<Failure> Plan::taken_back(const ReadyStep& step, std::size_t receive) const {
-  return fail(ErrorKind::peer_lost, "rank {} took its data back: its call had failed",
+  return fail(ErrorKind::peer_lost, "rank {} withdrew its data, because its call had failed",
               step.from[receive]);
 }
 

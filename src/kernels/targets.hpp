@@ -8,4 +8,7 @@
 
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 
+// Its functions are in targets.cpp, and nobody else's.
+#undef HWY_SHARED_DEFINE
+
 #include <hwy/targets.h>

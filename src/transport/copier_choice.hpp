@@ -61,6 +61,9 @@ class CopierChoice {
     return {copier, Clock::now(), true};
   }
 
+  /// One that is neither timed nor counted, the better way.
+  Transfer preferred() const { return {ways_[better_]}; }
+
   /// Whether the other way has been found to be better.
   bool prefers_other() const { return better_ == 1; }
   /// The same, as found elsewhere.

@@ -189,6 +189,7 @@ class ReceiveLink {
   struct View {
     SliceHeader header;
     const std::byte* data = nullptr;
+    bool is_mapped = false;  ///< `data` is the sender's own memory
   };
 
   /// The front slice's header once it has arrived, else null. Moves bytes. Lets a receiver see the

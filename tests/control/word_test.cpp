@@ -55,8 +55,9 @@ TEST_CASE("an earlier start-up's word ends none, but is told where its rank does
   const auto status = late.control->join(store);
   REQUIRE_FALSE(status);
   CHECK(status.error().kind == ErrorKind::timed_out);
-  CHECK_THAT(status.error().message,
-             Contains("rank 0 gave up this start-up or an earlier one: " + why_of(0).message));
+  CHECK_THAT(
+      status.error().message,
+      Contains("rank 0 did not complete this start-up or an earlier one: " + why_of(0).message));
 }
 
 TEST_CASE("words of other hosts, whose clocks are others, end no start-up", "[control]") {
@@ -68,7 +69,8 @@ TEST_CASE("words of other hosts, whose clocks are others, end no start-up", "[co
   CHECK(status.error().kind == ErrorKind::timed_out);
   CHECK_THAT(status.error().message,
              Contains("1 of 2 ranks did not come within 1.5 s: rank 1 (known so far: rank 0)") &&
-                 Contains("rank 1 gave up this start-up or an earlier one: " + why_of(1).message));
+                 Contains("rank 1 did not complete this start-up or an earlier one: " +
+                          why_of(1).message));
 }
 
 TEST_CASE("no rank's word takes the place of another process's address", "[control]") {

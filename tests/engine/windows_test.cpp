@@ -168,7 +168,7 @@ std::vector<Floats> results_of(const PartedCase& made, std::mt19937_64& random, 
       if (*moved) idle = 0;
       if (plan.rests()) {
         CHECK(plan.awaited().empty());
-        CHECK_THAT(plan.standing(), Catch::Contains("yet to come"));
+        CHECK_THAT(plan.standing(), Catch::Contains("have not reached the host yet"));
         // Its data arrives some time later.
         if (random() % 4 == 0) ranks[rank]->next_part(random), idle = 0;
       }

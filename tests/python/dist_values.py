@@ -137,7 +137,7 @@ def moves(make, rank, size):
     rows = make([[rank + 1, 0], [rank + 1, 0]])
     dist.all_reduce(rows[:, 0])
     assert rows.tolist() == [[size * (size + 1) / 2, 0]] * 2, "a column is reduced where it lies"
-    raises(ValueError, lambda: dist.all_to_all(make([0] * (size + 1))), f"({size + 1},)", f"divides by {size}")
+    raises(ValueError, lambda: dist.all_to_all(make([0] * (size + 1))), f"({size + 1},)", f"multiple of {size}")
     raises(ValueError, lambda: dist.all_gather([x], x), "1 items", f"a list of {size} tensors")
 
 

@@ -239,7 +239,7 @@ def _all_to_all(data: Tensor, group: Group = None) -> Tensor:
     size = get_world_size(group)
     if not data.shape or (size > 0 and data.shape[0] % size):
         raise ValueError(
-            f"all_to_all: data is {describe(data)}: expected a first dimension that {size} ranks divide evenly"
+            f"all_to_all: data is {describe(data)}: expected a first dimension that is a multiple of {size}, the number of ranks"
         )
     if size <= 1:
         return data

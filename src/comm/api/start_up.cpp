@@ -112,11 +112,12 @@ Communicator made_or_raised(const CommunicatorOptions& options, Make make) {
 
 void check_devices(std::size_t ranks, std::span<const int> devices) {
   if (!devices.empty() && devices.size() != ranks)
-    raise({ErrorKind::invalid_argument,
-           fmt::format("create_all: {} ranks but {} devices: expected one device per rank, or none "
-                       "to use the one of the options",
-                       ranks, devices.size()),
-           std::nullopt});
+    raise(
+        {ErrorKind::invalid_argument,
+         fmt::format("create_all: ranks: {}, devices: {}; expected one device per rank, or none to "
+                     "use the one of the options",
+                     ranks, devices.size()),
+         std::nullopt});
 }
 
 /// Makes the communicators of several ranks of this process, which must come at once, in a thread

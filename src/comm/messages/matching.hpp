@@ -33,6 +33,7 @@ struct Envelope {
   std::uint64_t id = 0;
   std::uint8_t type = 0;
   bool requests_to_send = false;
+  bool in_slots = false;   ///< its payload cannot be read where it lies
   std::size_t charge = 0;  ///< credit that it takes from its sender
 };
 

@@ -13,7 +13,8 @@ Result<Frame> decode(const SliceHeader& header, std::uint32_t from) {
                       header.bytes != signature.count;
   const bool in_slots = (signature.algorithm & Frame::kInSlots) != 0;
   if (signature.kind != kSendRecv || kind > Frame::Kind::payload || is_cut ||
-      (in_slots && kind != Frame::Kind::clear_to_send) ||
+      (in_slots && kind != Frame::Kind::clear_to_send &&
+       (signature.algorithm & Frame::kRequestsToSend) == 0) ||
       (carries ? header.bytes > signature.count : header.bytes > 0))
     return fail(ErrorKind::corrupt, "rank {} sent {} bytes that are not part of a message", from,
                 header.bytes);

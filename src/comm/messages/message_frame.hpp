@@ -30,7 +30,9 @@ struct Frame {
   std::uint8_t type = 0;          ///< the sender's DataType; only told, never compared
   bool requests_to_send = false;  ///< the sender's call waits for clear to send
   bool charged = false;           ///< the eager slice used the sender's credit
-  bool in_slots = false;          ///< for clear to send: the sender copies the payload to the link
+  /// For clear to send: the sender is to copy the payload to the link. For a request to send: it
+  /// does so in any case.
+  bool in_slots = false;
 };
 
 /// The header of a slice with `payload` bytes.

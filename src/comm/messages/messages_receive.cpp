@@ -9,6 +9,15 @@
 namespace ccoll {
 namespace {
 
+/// Whether the sender has copied that slice, or not, as its receiver wants it. Over some links it
+/// cannot choose, and short slices are copied in any case.
+bool came_as_asked(const CopierChoice::Transfer& transfer, const ReceiveLink::View& view,
+                   const std::byte* room) {
+  if (view.header.bytes < CopierChoice::kLeastBytes) return true;
+  const bool is_in_slot = view.data != room;
+  return !view.is_mapped && is_in_slot == (transfer.copier != Copier::receiver);
+}
+
 /// The reason why that message does not fit that receive, if any.
 std::optional<Failure> refusal(const Group& group, const MessageOperation& recv,
                                const Envelope& envelope) {
@@ -85,6 +94,7 @@ Envelope Messages::envelope_of(const Channel& channel, std::size_t head_bytes) {
           .id = frame.id,
           .type = frame.type,
           .requests_to_send = frame.requests_to_send,
+          .in_slots = frame.in_slots,
           .charge = frame.charged ? kEnvelopeBytes + head_bytes : 0};
 }
 
@@ -247,7 +257,7 @@ Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& 
   const bool whole = head_bytes == envelope.bytes;
   if (whole)
     recv.stage = Stage::flushing;
-  else if (!recv.direct && !recv.to_device && recv.row_bytes == 0)
+  else if (!envelope.in_slots && !recv.direct && !recv.to_device && recv.row_bytes == 0)
     begin_transfer(channel, recv);
   channel.answers.push_back(
       {.id = envelope.id,
@@ -272,9 +282,9 @@ Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& 
 }
 
 void Messages::begin_transfer(Channel& channel, MessageOperation& recv) {
-  recv.transfer = channel.copier_choice(recv.received->bytes).begin();
-  // The time of a transfer beside others tells nothing.
-  if (!channel.arriving.empty()) recv.transfer->is_timed = false;
+  auto& choice = channel.copier_choice(recv.received->bytes);
+  // The time of a transfer behind others tells nothing, so nothing is tried.
+  recv.transfer = channel.arriving.empty() ? choice.begin() : choice.preferred();
 }
 
 Status Messages::read_payloads(Channel& channel) {
@@ -308,13 +318,11 @@ Status Messages::read_payloads(Channel& channel) {
     if (lands && recv.direct) room = recv.to_device->room(place, bytes);
     if (room == nullptr) return {};
     if (!channel.in_bulk->begin_read()) return taken_back(channel.peer);
-    // Not every sender can do as it is told.
-    const bool is_in_slots = view->data != room;
-    if (recv.transfer && is_in_slots != (recv.transfer->copier != Copier::receiver))
+    if (recv.transfer && !came_as_asked(*recv.transfer, *view, room))
       recv.transfer->is_timed = false;
     if (recv.row_bytes > 0)
       scatter(view->data, bytes, recv, recv.moved_bytes);
-    else if (is_in_slots)
+    else if (view->data != room)
       std::memcpy(room, view->data, bytes);
     if (!channel.in_bulk->pop()) return taken_back(channel.peer);
     if (lands) CCOLL_TRY(recv.to_device->fill(bytes));

@@ -75,13 +75,15 @@ Status Messages::push_eager(Channel& channel, MessageOperation& send) {
   const bool charged = kEnvelopeBytes + wanted <= channel.credit;
   const auto head = charged ? wanted : 0;
   const bool requests_to_send = limits_.strict || !charged || head < send.bytes;
-  const auto header = head_of(channel,
-                              {.bytes = send.bytes,
-                               .tag = *send.pattern.tag,
-                               .type = static_cast<std::uint8_t>(send.type),
-                               .requests_to_send = requests_to_send,
-                               .charged = charged},
-                              head);
+  const auto header =
+      head_of(channel,
+              {.bytes = send.bytes,
+               .tag = *send.pattern.tag,
+               .type = static_cast<std::uint8_t>(send.type),
+               .requests_to_send = requests_to_send,
+               .charged = charged,
+               .in_slots = requests_to_send && (send.row_bytes > 0 || send.to_host || send.direct)},
+              head);
   auto* const room = channel.out->room(head);
   gather(send, 0, head, room);
   channel.out->push(header);

@@ -89,7 +89,7 @@ InprocReceiveLink::~InprocReceiveLink() {
 
 const ReceiveLink::View* InprocReceiveLink::front() {
   if (fifo_->head.load() == popped_) return nullptr;
-  view_ = {first().header, first().data};
+  view_ = {first().header, first().data, first().data != first().copy.data()};
   return &view_;
 }
 

@@ -331,7 +331,7 @@ const std::byte* ShmReceiveLink::find() {
   if (is_refused_ && place.slot == Ring::kRemade && view_.header.bytes <= kMostFetchedBytes)
     return reader_->remade();
   if (place.slot == Ring::kUnmapped) return fetch(place.offset);
-  is_lent_ = place.slot == Ring::kLent;
+  view_.is_mapped = place.slot == Ring::kLent;
   if (place.slot > Ring::kUnmapped) return find_elsewhere(place);
   if (!has_slot_size(view_.header.bytes)) return nullptr;
   gives_back_ = ring_->is_thrifty && view_.header.bytes > Ring::kKeptBytes;
@@ -437,8 +437,8 @@ bool ShmReceiveLink::has_slot_size(std::size_t bytes) {
 
 const std::byte* ShmReceiveLink::find_elsewhere(const Ring::Place& place) {
   const auto bytes = view_.header.bytes;
-  if (is_lent_ && !loan_) loan_ = borrowed_->find(id_.from, place.memory);
-  const Segment* const memory = is_lent_ ? loan_.get() : offer_.multicast.get();
+  if (view_.is_mapped && !loan_) loan_ = borrowed_->find(id_.from, place.memory);
+  const Segment* const memory = view_.is_mapped ? loan_.get() : offer_.multicast.get();
   if (memory != nullptr && place.offset <= memory->size() && bytes <= memory->size() - place.offset)
     return memory->data() + place.offset;
   if (!failure_)
@@ -450,7 +450,7 @@ const std::byte* ShmReceiveLink::find_elsewhere(const Ring::Place& place) {
 bool ShmReceiveLink::begin_read() {
   if (!settled_) [[unlikely]]
     return fallback_link_->begin_read();
-  return !taken_back_ && (!is_lent_ || reader_->begin_loan());
+  return !taken_back_ && (!view_.is_mapped || reader_->begin_loan());
 }
 
 const SliceHeader* ShmReceiveLink::peek() {
@@ -476,10 +476,10 @@ bool ShmReceiveLink::pop() {
   if (!settled_) [[unlikely]]
     return fallback_link_->pop();
   bool good = true;
-  if (is_lent_) [[unlikely]] {
+  if (view_.is_mapped) [[unlikely]] {
     good = reader_->end_loan();
     loan_.reset();
-    is_lent_ = false;
+    view_.is_mapped = false;
   }
   if (gives_back_) [[unlikely]]
     give_back();

@@ -209,7 +209,6 @@ class ShmReceiveLink final : public ReceiveLink {
   std::optional<RingReader> reader_;
   View view_;                            ///< the front slice; data is null until found
   bool looked_ = false;                  ///< view_ has its header
-  bool is_lent_ = false;                 ///< the front slice is lent; set when found
   bool gives_back_ = false;              ///< give back the front slice's slot once read
   std::shared_ptr<const Segment> loan_;  ///< mapping of the lent slice
   bool taken_back_ = false;              ///< the front slice was taken back while it was fetched

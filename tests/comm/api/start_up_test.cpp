@@ -179,12 +179,12 @@ TEST_CASE("start-up: devices are one for each rank, in place of the options'", "
   CHECK(Communicator::create_all(UniqueId::create(), std::vector{0, 1}, 2, options, hosts).size() ==
         2);
   const std::string refusal =
-      " devices: expected one device per rank, or none to use the one of the options";
+      ", devices: 2; expected one device per rank, or none to use the one of the options";
   CHECK(message_of([&] { Communicator::create_all(3, options, hosts); }) ==
-        "invalid_argument: create_all: 3 ranks but 2" + refusal);
+        "invalid_argument: create_all: ranks: 3" + refusal);
   const auto id = UniqueId::create();
   CHECK(message_of([&] { Communicator::create_all(id, std::vector{1}, 2, options, hosts); }) ==
-        "invalid_argument: create_all: 1 ranks but 2" + refusal);
+        "invalid_argument: create_all: ranks: 1" + refusal);
   CHECK_THAT(message_of([&] { Communicator::create_all(2, options); }), Contains("1048576"));
 }
 

@@ -34,6 +34,8 @@ TEST_CASE("message frames: what is written is read, and what no sender writes is
   auto in_slots = head;
   in_slots.in_slots = true;
   CHECK(refused(encode(in_slots, 100)));
+  in_slots.requests_to_send = true;
+  CHECK(decode(encode(in_slots, 0), 2)->in_slots);
   auto header = encode(head, 100);
   header.signature.op = 4;
   CHECK(refused(header));

@@ -89,7 +89,7 @@ TEST_CASE("lower: only what crosses from device to device is read across", "[eng
   CHECK_FALSE(lower(request).value().reads_across());
   request = made.request();
   request.devices.pop_back();
-  CHECK(lower(request).error().message.find("of 3 of which") != std::string::npos);
+  CHECK(lower(request).error().message.find("has the GPUs of 3 ranks") != std::string::npos);
   request.devices = {0, 1, 2, 16};
   CHECK(lower(request).error().kind == ErrorKind::unsupported);
 }

@@ -245,12 +245,11 @@ TEST_CASE("the table fits 80 columns and marks unsteady times", "[bench][unit]")
   CHECK(usual.line(row).size() <= 80);
   CHECK_THAT(usual.heading(), Catch::Contains("p99") && Catch::Contains("via") &&
                                   !Catch::Contains("root") && !Catch::Contains("redop"));
-  row.timing.first_us = 1234.5;
-  row.timing.early_us = 234.5;
+  row.firsts = FirstCalls{1234.5, 234.5};
   const Extras with_first{.first = true, .types = false, .reductions = false, .roots = false};
   const Table first(*find_operation("reduce"), with_first);
   CHECK(first.line(row).size() <= 80);
-  CHECK_THAT(first.line(row), Catch::Contains("1234    234.5"));
+  CHECK_THAT(first.line(row), Catch::Contains("1234   234.5"));
   CHECK_THAT(first.heading(), Catch::Contains("first    2-20"));
   // If there is too little room, the least informative columns go first.
   const Extras narrow{.types = false, .reductions = false, .roots = false, .width = 66};
@@ -528,26 +527,29 @@ TEST_CASE("a row's time is what the caller's clock says of the slowest rank", "[
 }
 
 TEST_CASE("the first call and those up to the twentieth have times of their own", "[bench]") {
-  std::vector<Timing> timings(2);
+  std::vector<FirstCalls> firsts(2);
   const auto errors = testing::run_ranks(2, {}, [&](Communicator& pair) {
     std::uint64_t made = 0;
-    // The slowest rank's first call takes 900, the next 19 take 90, and the others 9.
+    // The slowest rank's first call takes 900, and the next 19 take 90.
     const auto by_hand = [&](std::uint64_t count, bool singly) {
-      const double time = made == 0 ? 900 : made < kEarlyCalls ? 90 : 9;
-      CHECK((made != 0 || count == 1));
+      const double time = made == 0 ? 900 : 90;
+      testing::expect(count == (made == 0 ? 1 : 19), "calls of a batch");
       made += count;
       return std::vector<double>(singly ? count + 1 : 1, pair.rank() == 1 ? time : time / 2);
     };
-    timings[static_cast<std::size_t>(pair.rank())] =
-        measure(pair, {.iters = 20, .warmup = 3, .first = true}, by_hand);
+    firsts[static_cast<std::size_t>(pair.rank())] = measure_first(pair, by_hand);
+    testing::expect(made == kEarlyCalls, "calls in all");
   });
   for (const auto& error : errors) CHECK(error == "");
-  for (Timing& timing : timings) {
-    timing.divide_by(2);
-    CHECK((timing.first_us == 450 && timing.early_us == 45 && timing.usec == 4.5));
+  for (FirstCalls& each : firsts) {
+    each.divide_by(2);
+    CHECK((each.first_us == 450 && each.early_us == 45));
   }
   Communicator alone = Communicator::create(make_inproc_store(), 0, 1);
-  CHECK_FALSE(measure(alone, {.iters = 1}, [] {}).first_us);
+  std::uint64_t calls = 0, between = 0;
+  measure_first(
+      alone, [&] { calls++; }, [&] { between++; });
+  CHECK((calls == kEarlyCalls && between == kEarlyCalls));
 }
 
 TEST_CASE("waiting costs what it is spent on, and a call that does not go on by itself takes twice",
@@ -598,8 +600,7 @@ TEST_CASE("the CSV form has exactly the promised columns", "[bench][unit]") {
   CHECK(csv_line("x", row) ==
         "x,all_reduce,4,1024,2.00,0.512,0.768,,float32,sum,-1,0,ring,tcp,9,2.00,2.00,2.00,2.00,"
         "256,0.0,,,,registered,,");
-  row.timing.first_us = 12.5;
-  row.timing.early_us = 3;
+  row.firsts = FirstCalls{12.5, 3};
   row.wrong = 3;
   const std::string line = csv_line("x", row);
   CHECK(line.find(",0.768,3,float32,") != std::string::npos);

@@ -97,7 +97,7 @@ TEST_CASE("meeting place: made private, and refused when it is not ours alone",
   CHECK(MeetingFile::open(place));
 
   fs::create_hard_link(place, directory.file("second"));
-  CHECK_THAT(message(MeetingFile::open(place)), Catch::Contains("another name"));
+  CHECK_THAT(message(MeetingFile::open(place)), Catch::Contains("another hard link"));
   fs::create_symlink(place, directory.file("link"));
   CHECK_THAT(message(MeetingFile::open(directory.file("link"))), Catch::Contains("symbolic link"));
   CHECK_THAT(message(MeetingFile::open(directory.write("open", "", 0666))),

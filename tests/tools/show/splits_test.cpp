@@ -128,7 +128,7 @@ TEST_CASE("cc-show call --rows: what cannot be is refused", "[show]") {
   CHECK_THAT(call({"gather", "--rows", "0"}), Contains("--rows: Value 0 not in range 1 to 1000"));
   CHECK_THAT(call({"gather", "--rows", "x"}), Contains("--rows: Value x not in range 1 to 1000"));
   CHECK_THAT(call({"gather", "--rows", "1000", "-c", "1099511627776"}),
-             Contains("expected are at most 100000"));
+             Contains("expected at most 100000"));
   CHECK_THAT(call({"gather", "--rows", "5", "--splits", "1,2"}),
              Contains("2 numbers in '1,2', expected one for each of 4 ranks"));
   CHECK_THAT(call({"gather", "--rows", "5", "--splits", "1,2,1,2", "-c", "2"}),

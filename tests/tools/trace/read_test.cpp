@@ -131,7 +131,8 @@ TEST_CASE("trace: what cannot be is refused, with the byte where it stands", "[t
   CHECK_THAT(refused(plan), Catch::Contains("plan 0, where plan 1 is expected"));
   plan.text_bytes = UINT32_MAX;
   CHECK_THAT(refused(plan), Catch::Contains("a text of 4294967295 bytes"));
-  CHECK_THAT(message_of(parse_trace("x", "not a trace at all")), Catch::Contains("no trace"));
+  CHECK_THAT(message_of(parse_trace("x", "not a trace at all")),
+             Catch::Contains("not a trace of ccoll"));
 }
 
 TEST_CASE("trace: times do not wrap round, and steps end one after another", "[trace][unit]") {

@@ -172,7 +172,7 @@ TEST_CASE(
          if (!peer.answer() || !peer.receive()) return;
          peer.send("\xff\xff\xff\xff\xff");
        },
-       "nonsense"},
+       "malformed answer"},
   };
   for (const auto& obstacle : obstacles) {
     CAPTURE(obstacle.name);

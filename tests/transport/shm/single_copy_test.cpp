@@ -375,6 +375,7 @@ TEST_CASE("single copy: of a process that is another one by now the link fails",
   }));
   mark->store(before);
   CHECK(pair.receiver->failure()->kind == ErrorKind::peer_lost);
-  CHECK(pair.receiver->failure()->message.find("what rank 0 sends cannot be read: ") == 0);
+  CHECK(pair.receiver->failure()->message.find("the memory that rank 0 sends cannot be read: ") ==
+        0);
   CHECK(pair.receiver->failure()->culprit == 0U);
 }

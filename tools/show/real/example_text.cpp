@@ -203,7 +203,8 @@ Sides fitted(const Sides& sides, std::size_t room) {
 /// "0 1 2 .. 39": the first ones and the last.
 std::string shortened(std::string text, std::size_t width) {
   if (text.size() > width) {
-    const std::string end = " .." + text.substr(text.rfind(' '));
+    const auto last = text.rfind(' ');
+    const std::string end = " .." + (last == std::string::npos ? "" : text.substr(last));
     std::size_t cut = width - std::min(width, end.size());
     while (cut > 0 && text[cut] != ' ') --cut;
     text = text.substr(0, cut) + end;

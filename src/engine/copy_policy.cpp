@@ -112,11 +112,7 @@ std::string describe(const CopyRules& rules) {
 
 void CopyPolicy::set(const CopySituation& situation) {
   rules_ = copy_rules(situation);
-  choice_ =
-      CopierChoice(rules_.usual, rules_.other,
-                   rules_.trial == Trial::for_the_sender || rules_.trial == Trial::of_the_receiver
-                       ? CopierChoice::Judged::by_mean
-                       : CopierChoice::Judged::by_least);
+  choice_ = CopierChoice(rules_.usual, rules_.other);
   tried_.reset();
 }
 

@@ -30,13 +30,8 @@ class CopierChoice {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// By what a way is judged. Where a sender may run ahead of its receiver, the receiver's shortest
-  /// transfer is one whose data lay in slots already; the mean shows what the sender takes, too.
-  enum class Judged : std::uint8_t { by_least, by_mean };
-
-  explicit CopierChoice(Copier usual = Copier::receiver, Copier other = Copier::sender,
-                        Judged judged = Judged::by_least)
-      : ways_{usual, other}, judged_(judged) {}
+  explicit CopierChoice(Copier usual = Copier::receiver, Copier other = Copier::sender)
+      : ways_{usual, other} {}
 
   struct Transfer {
     Copier copier = Copier::receiver;
@@ -56,8 +51,7 @@ class CopierChoice {
     }
     const bool is_usual = number < tries_;
     const auto copier = ways_[is_usual ? 0 : 1];
-    const int timed = judged_ == Judged::by_least ? kTimed : kTimedForMean;
-    if (number < (is_usual ? tries_ : 2 * tries_) - timed) return {copier};
+    if (number < (is_usual ? tries_ : 2 * tries_) - kTimed) return {copier};
     return {copier, Clock::now(), true};
   }
 
@@ -76,7 +70,6 @@ class CopierChoice {
   /// Ends one that is timed, and took so long.
   void end(const Transfer& transfer, Clock::duration took) {
     auto& times = times_[transfer.copier == ways_[1] ? 1 : 0];
-    times.least = std::min(times.least, took);
     times.most = std::max(times.most, took);
     times.sum += took;
     times.count++;
@@ -89,8 +82,7 @@ class CopierChoice {
   static constexpr int kTries = 6;
   /// The last ones: those before find lines where the other way has left them. In whose caches they
   /// are makes half of the time of either.
-  static constexpr int kTimed = 3;
-  static constexpr int kTimedForMean = kTries - 1;
+  static constexpr int kTimed = kTries - 1;
   /// The first period has more tries: memory that is lent so often gets pages that are read faster
   /// (shm/huge_pages.hpp).
   static constexpr int kFirstTries = 12;
@@ -99,21 +91,18 @@ class CopierChoice {
   static constexpr auto kUnknown = Clock::duration::max();
 
   struct Times {
-    Clock::duration least = kUnknown;
     Clock::duration most{0};
     Clock::duration sum{0};
     int count = 0;
 
-    /// The mean is one without the longest, in which other work may have come between.
-    Clock::duration judged(Judged by) const {
-      if (by == Judged::by_least) return least;
-      return count < 2 ? kUnknown : (sum - most) / (count - 1);
-    }
+    /// Without the longest, in which other work may have come between. The shortest tells too
+    /// little: a rank that is behind finds its data in slots, which the other one had to fill.
+    Clock::duration mean() const { return count < 2 ? kUnknown : (sum - most) / (count - 1); }
   };
 
   void decide() {
     const auto times = std::exchange(times_, {});
-    const std::array took{times[0].judged(judged_), times[1].judged(judged_)};
+    const std::array took{times[0].mean(), times[1].mean()};
     const auto other = 1 - better_;
     if (took[0] == kUnknown || took[1] == kUnknown) return;
     // One that is hardly better may be worse.
@@ -129,7 +118,6 @@ class CopierChoice {
   int period_ = kFirstPeriod;
   int tries_ = kFirstTries;  ///< in it, by either way
   std::array<Copier, 2> ways_;
-  Judged judged_ = Judged::by_least;
   std::array<Times, 2> times_;  ///< by way
   std::size_t better_ = 0;
 };

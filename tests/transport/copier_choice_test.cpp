@@ -14,25 +14,27 @@ using std::chrono::nanoseconds;
 constexpr int kTries = CopierChoice::kTries;
 
 struct Machine {
-  nanoseconds usual, other;  ///< the least time of either way
+  nanoseconds usual, other;  ///< the time of either way
 };
 
 /// How many of the transfers went the other way, without the timed ones.
 int went_other_way(CopierChoice& choice, Copier usual, int transfers, const Machine& machine,
                    std::mt19937_64& random) {
-  int others = 0, timed = 0;
+  int others = 0, timed = 0, odd_one = 0;
   for (int i = 0; i < transfers; i++) {
     const auto transfer = choice.begin();
     const bool is_other = transfer.copier != usual;
-    const auto least = is_other ? machine.other : machine.usual;
-    // Other work comes between, and some transfers fail.
-    const auto late = nanoseconds(random() % 4 == 0 ? random() % 100'000 : 0);
-    if (!transfer.is_timed)
+    const auto time = is_other ? machine.other : machine.usual;
+    if (!transfer.is_timed) {
       others += is_other;
-    else if (++timed % CopierChoice::kTimed == 0)
-      choice.end(transfer, least);
-    else if (random() % 4 != 0)
-      choice.end(transfer, least + late);
+      continue;
+    }
+    // Other work comes into one of them, or it fails.
+    if (timed % CopierChoice::kTimed == 0) odd_one = static_cast<int>(random() % 8);
+    if (timed++ % CopierChoice::kTimed != odd_one)
+      choice.end(transfer, time);
+    else if (random() % 2 == 0)
+      choice.end(transfer, time + nanoseconds(random() % 10'000'000));
   }
   return others;
 }

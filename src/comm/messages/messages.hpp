@@ -255,15 +255,8 @@ class Messages {
     std::size_t kept = 0;                   ///< what this rank's queue holds of the peer's
     Traffic traffic;
     /// One for each power of two of the bytes of a message to this rank.
-    std::array<CopierChoice, 16> copier_choices = choices_by_mean();
+    std::array<CopierChoice, 16> copier_choices;
 
-    /// In an exchange the shortest time is that of a rank whose data lay in slots already, because
-    /// the other one was ahead: it is what one of the two takes, not both.
-    static std::array<CopierChoice, 16> choices_by_mean() {
-      std::array<CopierChoice, 16> choices;
-      choices.fill(CopierChoice(Copier::receiver, Copier::sender, CopierChoice::Judged::by_mean));
-      return choices;
-    }
     CopierChoice& copier_choice(std::uint64_t bytes) {
       constexpr int kLeastBits = 14;
       const auto place = std::max(static_cast<int>(std::bit_width(bytes)) - kLeastBits, 0);

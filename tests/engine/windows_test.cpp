@@ -195,7 +195,7 @@ TEST_CASE("windows: runs in parts leave what whole ones leave, whichever parts r
           "[engine][property]") {
   const auto seed = std::random_device{}();
   std::mt19937_64 random(seed);
-  const int cases = testing::by_effort(400, 1'500, 20'000);
+  const int cases = testing::by_effort(100, 1'500, 20'000);
   int parts = 0, runs = 0;
   for (int i = 0; i < cases; i++) {
     const auto made = random_parted_case(random);

@@ -78,7 +78,7 @@ class Member {
   void* handle = nullptr;
 };
 
-/// Calls that are made at most, until memory is lent. A call does not wait long for a rank that has
+/// Calls that are made at most, until memory is lent. A call does not wait for a rank that has
 /// not opened it yet.
 constexpr int kMostSums = 500;
 

@@ -140,7 +140,10 @@ TEST_CASE("nccl devices: memory that another process has open is deregistered wi
   for (int made = 0; shared.opened == 0 && made < kMostSums;) {
     member.sum();
     made++;
-    while (shared.sums < made) std::this_thread::yield();
+    const auto limit = std::chrono::steady_clock::now() + 30s;
+    while (shared.sums < made && std::chrono::steady_clock::now() < limit)
+      std::this_thread::yield();
+    REQUIRE(shared.sums >= made);
   }
   const auto said = logged([&] {
     const Stopped stopped(other);

@@ -94,7 +94,8 @@ void Backend::mend_name() {
     return;
   }
   constexpr auto kCustom = c10d::ProcessGroup::BackendType::CUSTOM;
-  group->setBackend(at::kCPU, kCustom, c10::intrusive_ptr<Backend>::reclaim_copy(this));
+  for (const auto device : {at::kCPU, at::kCUDA})
+    group->setBackend(device, kCustom, c10::intrusive_ptr<Backend>::reclaim_copy(this));
   group->setDefaultBackend(kCustom);
 }
 
@@ -140,9 +141,10 @@ c10d::ErrorType Backend::getError() {
 }
 
 template <typename Call>
-c10::intrusive_ptr<Work> Backend::begin(OpType type, Mode mode, Arguments arguments, Call&& call) {
+c10::intrusive_ptr<Work> Backend::begin(OpType type, Mode mode, Arguments arguments, Call&& call,
+                                        int lane) {
   mend_name();
-  auto work = group_->begin(type, mode, std::move(arguments), std::forward<Call>(call));
+  auto work = group_->begin(type, mode, std::move(arguments), std::forward<Call>(call), lane);
   if (has_batch_) {
     const std::lock_guard lock(batch_mutex_);
     if (batch_ && batch_->thread == std::this_thread::get_id()) batch_->works.push_back(work);
@@ -160,7 +162,7 @@ WorkPointer Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& o
   const auto op = reduction_of(arguments.call(), options.reduceOp, tensor.scalar_type());
   return begin(OpType::ALLREDUCE, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
     on.either(
-        limited(options.timeout), [&](const CallOptions& with) { on->all_reduce(block, op, with); },
+        on.limited(options.timeout), [&](const CallOptions& with) { on->all_reduce(block, op, with); },
         [&](const CallOptions& with) { return on->all_reduce_async(block, op, with); });
   });
 }
@@ -171,7 +173,7 @@ WorkPointer Backend::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOpt
   check_sparse(arguments.call(), tensor, options.reduceOp);
   arguments.add_output(tensor);
   return begin(OpType::_ALLREDUCE_SPARSE, Mode::blocking, std::move(arguments), [&](Calls& on) {
-    all_reduce_sparse(on.communicator(), tensor, limited(options.timeout));
+    all_reduce_sparse(on.communicator(), tensor, on.limited(options.timeout));
   });
 }
 
@@ -198,7 +200,7 @@ WorkPointer Backend::allreduce_coalesced(Tensors& tensors,
                [&](Calls& on) {
                  for (const auto& each : types)
                    on.either(
-                       limited(options.timeout),
+                       on.limited(options.timeout),
                        [&](const CallOptions& with) { on->all_reduce(each.pairs, each.op, with); },
                        [&](const CallOptions& with) {
                          return on->all_reduce_async(each.pairs, each.op, with);
@@ -220,7 +222,7 @@ WorkPointer Backend::reduce(Tensors& tensors, const c10d::ReduceOptions& options
   }
   return begin(OpType::REDUCE, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
     on.either(
-        limited(options.timeout),
+        on.limited(options.timeout),
         [&](const CallOptions& with) {
           on->reduce(input, output, op, static_cast<int>(options.rootRank), with);
         },
@@ -243,7 +245,7 @@ WorkPointer Backend::reduce_scatter(Tensors& outputs, std::vector<Tensors>& inpu
   const auto op = reduction_of(call, options.reduceOp, output.scalar_type());
   return begin(OpType::REDUCE_SCATTER, mode_of(options.asyncOp), std::move(arguments),
                [&](Calls& on) {
-                 on.add(on->reduce_scatter_v_async(read, write, op, limited(options.timeout)));
+                 on.add(on->reduce_scatter_v_async(read, write, op, on.limited(options.timeout)));
                });
 }
 
@@ -274,7 +276,7 @@ WorkPointer Backend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& 
                [&](Calls& on) {
                  for (const auto& each : parts)
                    on.either(
-                       limited(options.timeout),
+                       on.limited(options.timeout),
                        [&](const CallOptions& with) {
                          on->reduce_scatter(each.read, each.write, each.op, with);
                        },
@@ -291,7 +293,7 @@ WorkPointer Backend::broadcast(Tensors& tensors, const c10d::BroadcastOptions& o
   const auto block = arguments.both(only(arguments.call(), tensors));
   return begin(OpType::BROADCAST, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
     on.either(
-        limited(options.timeout),
+        on.limited(options.timeout),
         [&](const CallOptions& with) {
           on->broadcast(block, static_cast<int>(options.rootRank), with);
         },
@@ -336,7 +338,7 @@ WorkPointer Backend::gather_lists(const std::vector<const Tensors*>& outputs, co
   }
   return begin(OpType::ALLGATHER, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
     for (const auto& [read, write] : parts)
-      on.add(on->all_gather_v_async(read, write, limited(options.timeout)));
+      on.add(on->all_gather_v_async(read, write, on.limited(options.timeout)));
   });
 }
 
@@ -361,7 +363,7 @@ WorkPointer Backend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& 
       OpType::_ALLGATHER_BASE, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
         for (const auto& [read, write] : parts)
           on.either(
-              limited(options.timeout),
+              on.limited(options.timeout),
               [&](const CallOptions& with) { on->all_gather(read, write, with); },
               [&](const CallOptions& with) { return on->all_gather_async(read, write, with); });
       });
@@ -382,7 +384,7 @@ WorkPointer Backend::gather(std::vector<Tensors>& outputs, Tensors& inputs,
   }
   return begin(OpType::GATHER, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
     on.add(on->gather_v_async(read, write, static_cast<int>(options.rootRank),
-                              limited(options.timeout)));
+                              on.limited(options.timeout)));
   });
 }
 
@@ -399,7 +401,7 @@ WorkPointer Backend::gather_into_tensor(Tensor& output, Tensor& input,
   }
   return begin(OpType::GATHER, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
     on.either(
-        limited(options.timeout),
+        on.limited(options.timeout),
         [&](const CallOptions& with) {
           on->gather(read, write, static_cast<int>(options.rootRank), with);
         },
@@ -424,7 +426,7 @@ WorkPointer Backend::scatter(Tensors& outputs, std::vector<Tensors>& inputs,
   const auto write = arguments.write(output);
   return begin(OpType::SCATTER, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
     on.add(on->scatter_v_async(read, write, static_cast<int>(options.rootRank),
-                               limited(options.timeout)));
+                               on.limited(options.timeout)));
   });
 }
 
@@ -451,7 +453,7 @@ WorkPointer Backend::alltoall_base(Tensor& output, Tensor& input,
   return begin(
       OpType::ALLTOALL_BASE, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
         on.either(
-            limited(options.timeout),
+            on.limited(options.timeout),
             [&](const CallOptions& with) { on->all_to_all_v(read_blocks, write_blocks, with); },
             [&](const CallOptions& with) {
               return on->all_to_all_v_async(read_blocks, write_blocks, with);
@@ -470,15 +472,17 @@ WorkPointer Backend::alltoall(Tensors& outputs, Tensors& inputs,
   const auto write = arguments.write(outputs);
   const auto read = arguments.read(inputs);
   return begin(OpType::ALLTOALL, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
-    on.add(on->all_to_all_v_async(read, write, limited(options.timeout)));
+    on.add(on->all_to_all_v_async(read, write, on.limited(options.timeout)));
   });
 }
 
 WorkPointer Backend::barrier(const c10d::BarrierOptions& options) {
-  return begin(OpType::BARRIER, mode_of(options.asyncOp), Arguments("ccoll:barrier"),
+  Arguments arguments("ccoll:barrier");
+  if (options.device) arguments.place_on(*options.device);
+  return begin(OpType::BARRIER, mode_of(options.asyncOp), std::move(arguments),
                [&](Calls& on) {
                  on.either(
-                     limited(options.timeout), [&](const CallOptions& with) { on->barrier(with); },
+                     on.limited(options.timeout), [&](const CallOptions& with) { on->barrier(with); },
                      [&](const CallOptions& with) { return on->barrier_async(with); });
                });
 }
@@ -506,16 +510,23 @@ WorkPointer Backend::recvAnysource(Tensors& tensors, int tag) {
 WorkPointer Backend::message(OpType type, Arguments arguments, const Tensors& tensors, int peer,
                              int tag) {
   const auto& tensor = only(arguments.call(), tensors);
-  const auto limit = limited(c10d::kUnsetTimeout);
   if (type == OpType::SEND) {
     const auto read = arguments.read(tensor);
     arguments.add_output(tensor);
-    return begin(type, Mode::message, std::move(arguments),
-                 [&](Calls& on) { on.add(on->send_async(read, peer, tag, limit)); });
+    return begin(
+        type, Mode::message, std::move(arguments),
+        [&](Calls& on) {
+          on.add(on->send_async(read, peer, tag, on.limited(c10d::kUnsetTimeout)));
+        },
+        Streams::sends_to(peer));
   }
   const auto write = arguments.write(tensor);
-  return begin(type, Mode::message, std::move(arguments),
-               [&](Calls& on) { on.add(on->recv_async(write, peer, tag, limit)); });
+  return begin(
+      type, Mode::message, std::move(arguments),
+      [&](Calls& on) {
+        on.add(on->recv_async(write, peer, tag, on.limited(c10d::kUnsetTimeout)));
+      },
+      Streams::receives_from(peer));
 }
 
 // torch forgets a group whose startCoalescing raises: every later call would be left undone in

@@ -103,7 +103,7 @@ class Backend final : public c10d::Backend {
   void enableCollectivesTiming() override { group_->enable_timing(); }
   void setTimeout(std::chrono::milliseconds timeout) override { group_->set_timeout(timeout); }
   c10d::ErrorType getError() override;
-  void eagerConnectSingleDevice(at::Device) override { group_->communicator(); }
+  void eagerConnectSingleDevice(at::Device device) override { group_->connect(device); }
   void shutdown() override { group_->close(); }
   void abort() override { group_->abort("the process group was aborted"); }
 
@@ -116,8 +116,8 @@ class Backend final : public c10d::Backend {
   };
 
   template <typename Call>
-  c10::intrusive_ptr<Work> begin(c10d::OpType type, Mode mode, Arguments arguments, Call&& call);
-  CallOptions limited(std::chrono::milliseconds asked) const { return group_->limited(asked); }
+  c10::intrusive_ptr<Work> begin(c10d::OpType type, Mode mode, Arguments arguments, Call&& call,
+                                 int lane = Streams::kCollectives);
   WorkPointer gather_lists(const std::vector<const Tensors*>& outputs, const Tensors& inputs,
                            const c10d::AllgatherOptions& options);
   WorkPointer message(c10d::OpType type, Arguments arguments, const Tensors& tensors, int peer,

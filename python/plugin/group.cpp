@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <set>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <thread>
 
 namespace ccoll::plugin {
@@ -113,6 +114,33 @@ std::shared_ptr<Group> Group::make(Membership membership) {
   return group;
 }
 
+Origin Group::origin_of(c10d::OpType type, const Arguments& arguments) const {
+  Origin origin{membership_.rank, type, at::hasCallbacks() ? arguments.title() : nullptr, 0, {}};
+  if (has_timing_) origin.begun = Clock::now();
+  return origin;
+}
+
+std::shared_ptr<Group> Group::on(at::Device gpu) {
+  const std::lock_guard lock(state_);
+  if (is_closed_) throw_closed();
+  if (!on_gpu_) {
+    auto of = membership_;
+    of.gpu = gpu;
+    of.name += " on a GPU";
+    of.store = c10::make_intrusive<c10d::PrefixStore>("gpu/" + membership_.name, of.store);
+    on_gpu_ = make(std::move(of));
+  }
+  if (on_gpu_->membership_.gpu != gpu)
+    C10_THROW_ERROR(ValueError, "ccoll: a tensor on " + gpu.str() + ": this rank of the process group '" +
+                                    membership_.name + "' uses " + on_gpu_->membership_.gpu->str() +
+                                    "; a rank of a group has one GPU");
+  return on_gpu_;
+}
+
+void Group::connect(at::Device device) {
+  (device.is_cpu() ? shared_from_this() : on(device))->communicator();
+}
+
 Group::Group(Membership membership)
     : membership_(std::move(membership)), timeout_(membership_.timeout), name_(membership_.name) {}
 
@@ -144,6 +172,7 @@ void Group::create() {
     options.name = "torch group " + membership_.name;
     options.timeout = options.start_timeout = membership_.timeout;
     options.start_stop = stop_.get_token();
+    if (membership_.gpu) options.device.ordinal = membership_.gpu->index();
     auto made = std::make_shared<Communicator>(
         Communicator::create(id, membership_.rank, membership_.size, options));
     // All have read it. A later group of this name in this store must not.
@@ -199,7 +228,14 @@ std::shared_ptr<Communicator> Group::made() {
   return made_;
 }
 
+std::shared_ptr<Group> Group::on_gpu() {
+  const std::lock_guard lock(state_);
+  return on_gpu_;
+}
+
 std::optional<ErrorKind> Group::error_kind() {
+  if (const auto other = on_gpu())
+    if (const auto kind = other->error_kind()) return kind;
   std::shared_ptr<Communicator> on;
   {
     const std::lock_guard lock(state_);
@@ -254,6 +290,7 @@ std::shared_ptr<Communicator> Group::give_up(const std::string& reason) {
 
 void Group::close() {
   if (is_parents()) return;
+  if (const auto other = on_gpu()) other->close();
   if (const auto made = give_up({})) {
     try {
       made->close();
@@ -266,7 +303,9 @@ void Group::close() {
 }
 
 void Group::abort(const std::string& reason) {
-  if (!is_parents()) give_up(reason);
+  if (is_parents()) return;
+  if (const auto other = on_gpu()) other->abort(reason);
+  give_up(reason);
 }
 
 std::shared_ptr<Group> Group::named(const std::string& name) {

@@ -5,6 +5,7 @@
 /// limit.
 
 #include <ATen/record_function.h>
+#include <c10/core/StreamGuard.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -31,6 +32,7 @@ struct Membership {
   std::string name;
   std::string interface;  ///< as UniqueId::create takes it
   std::chrono::milliseconds timeout{0};
+  std::optional<at::Device> gpu = {};  ///< where calls are to be made, if not on the CPU
 };
 
 /// Whether torch waits for a call at once. The library has a shorter way for such calls.
@@ -38,10 +40,14 @@ enum class Mode : std::uint8_t { async, blocking, message };
 
 inline Mode mode_of(bool is_async) { return is_async ? Mode::async : Mode::blocking; }
 
+class Group;
+
 /// The communicator, for one call, and the operations that the call has begun.
 class Calls {
  public:
-  Calls(Communicator& on, bool is_blocking) : on_(on), is_blocking_(is_blocking) {}
+  /// `in`: the call's place in the group's streams; null for tensors on the CPU.
+  Calls(const Group& group, Communicator& on, Mode mode, const StreamCall* in = nullptr)
+      : group_(group), on_(on), is_blocking_(mode == Mode::blocking && in == nullptr), in_(in) {}
 
   Communicator* operator->() { return &on_; }
   Communicator& communicator() { return on_; }
@@ -57,10 +63,14 @@ class Calls {
     add(std::move(unfinished));
   }
   Operations take() { return std::move(begun_); }
+  /// The options of an operation, with the limit of the call, which may be unset.
+  CallOptions limited(std::chrono::milliseconds asked) const;
 
  private:
+  const Group& group_;
   Communicator& on_;
   const bool is_blocking_;
+  const StreamCall* const in_;
   Operations begun_;
 };
 
@@ -90,8 +100,12 @@ class Group : public std::enable_shared_from_this<Group> {
   std::string identity();
 
   /// Makes a call: call(calls) makes its operations. Collectives of all threads have one order.
+  /// Tensors of a GPU have their call in that lane of the group's streams.
   template <typename Call>
-  c10::intrusive_ptr<Work> begin(c10d::OpType type, Mode mode, Arguments arguments, Call&& call);
+  c10::intrusive_ptr<Work> begin(c10d::OpType type, Mode mode, Arguments arguments, Call&& call,
+                                 int lane);
+  /// Waits until calls on this device find their communicator.
+  void connect(at::Device device);
 
   std::uint64_t sequence() const { return sequence_; }
   std::uint64_t next_monitored() { return ++monitored_; }
@@ -119,6 +133,14 @@ class Group : public std::enable_shared_from_this<Group> {
 
  private:
   explicit Group(Membership membership);
+  /// The same ranks as a group for tensors of that GPU. The first call with such tensors makes it,
+  /// so every rank must make one.
+  std::shared_ptr<Group> on(at::Device gpu);
+  std::shared_ptr<Group> on_gpu();  ///< null where there is none
+  template <typename Call>
+  c10::intrusive_ptr<Work> begin_in_stream(c10d::OpType type, Mode mode, Arguments arguments,
+                                           Call&& call, int lane);
+  Origin origin_of(c10d::OpType type, const Arguments& arguments) const;
   static std::shared_ptr<Group> registered(Membership membership);
   void create();
   void await_key(c10d::Store& store) const;
@@ -147,8 +169,16 @@ class Group : public std::enable_shared_from_this<Group> {
   std::exception_ptr failure_;
   ErrorKind failure_kind_ = ErrorKind::internal;
   std::string identity_;
-  std::string name_;  ///< guarded by the registry
+  std::string name_;                  ///< guarded by the registry
+  std::shared_ptr<Group> on_gpu_;     ///< as on() made it
+  Streams streams_;                   ///< guarded by order_
 };
+
+inline CallOptions Calls::limited(std::chrono::milliseconds asked) const {
+  auto options = group_.limited(asked);
+  if (in_ != nullptr) options.stream = in_->native();
+  return options;
+}
 
 /// A store of torch lets one thread in at a time, also while it waits for a key.
 StorePointer own_connection(const StorePointer& store);
@@ -157,12 +187,13 @@ void delete_key(c10d::Store& store, const std::string& key);
 
 template <typename Call>
 c10::intrusive_ptr<Work> Group::begin(c10d::OpType type, Mode mode, Arguments arguments,
-                                      Call&& call) {
+                                      Call&& call, int lane) {
+  if (!arguments.device().is_cpu())
+    return begin_in_stream(type, mode, std::move(arguments), std::forward<Call>(call), lane);
   const auto on = communicator();
   keeper_->sweep();
-  Origin origin{membership_.rank, type, at::hasCallbacks() ? arguments.title() : nullptr, 0, {}};
-  if (has_timing_) origin.begun = Clock::now();
-  Calls calls(*on, mode == Mode::blocking);
+  auto origin = origin_of(type, arguments);
+  Calls calls(*this, *on, mode);
   {
     const std::lock_guard lock(mode == Mode::message ? messages_ : order_);
     if (is_closed_) throw_closed();
@@ -176,6 +207,33 @@ c10::intrusive_ptr<Work> Group::begin(c10d::OpType type, Mode mode, Arguments ar
     }
   }
   return Work::make(origin, calls.take(), std::move(arguments), keeper_);
+}
+
+template <typename Call>
+c10::intrusive_ptr<Work> Group::begin_in_stream(c10d::OpType type, Mode mode, Arguments arguments,
+                                                Call&& call, int lane) {
+  const auto there = on(arguments.device());
+  const auto communicator = there->communicator();
+  keeper_->sweep();
+  auto origin = origin_of(type, arguments);
+  const std::lock_guard lock(there->order_);
+  if (there->is_closed_) throw_closed();
+  const auto in = there->streams_.begin(arguments.device(), lane);
+  origin.sequence = mode == Mode::message ? sequence_.load() : ++sequence_;
+  Calls calls(*this, *communicator, mode, in.get());
+  try {
+    call(calls);
+  } catch (const Error& error) {
+    in->end();
+    keeper_->keep(calls.take(), std::move(arguments), in);
+    throw_as_torchs(error);
+  }
+  {
+    const c10::StreamGuard guard(in->lane());
+    arguments.copy_back();
+  }
+  in->end();
+  return Work::make(origin, calls.take(), std::move(arguments), keeper_, in);
 }
 
 }  // namespace ccoll::plugin

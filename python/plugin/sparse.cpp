@@ -48,6 +48,8 @@ void check_sparse(const char* call, const Tensor& tensor, const c10d::ReduceOp& 
   if (tensor.layout() != at::kSparse)
     refuse(call, "a sparse tensor of layout " + c10::str(tensor.layout()) +
                      ": expected torch.sparse_coo");
+  if (!tensor.is_cpu())
+    refuse(call, "a sparse tensor on " + tensor.device().str() + ": expected one on the CPU");
   if (tensor.scalar_type() == at::kBool)
     refuse(call, "sparse tensors of bool have no sum: give ones of integers");
 }

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -77,15 +78,6 @@ Element element_of(const char* call, const Tensor& tensor) {
                  ": expected elements that are bool, integers of 8 to 64 bits, floats of 8 to 64 "
                  "bits, or complex numbers");
   }
-}
-
-void check(const char* call, const Tensor& tensor) {
-  if (tensor.layout() != at::kStrided)
-    refuse(call, "a tensor of layout " + c10::str(tensor.layout()) +
-                     ": give its dense parts, or its values()");
-  if (tensor.is_quantized()) refuse(call, "a quantised tensor: give its int_repr()");
-  if (!tensor.is_cpu())
-    refuse(call, "a tensor on " + tensor.device().str() + ": this backend takes CPU tensors only");
 }
 
 void check_apart(const char* call, const Tensor& tensor) {
@@ -173,8 +165,27 @@ std::string as_tuple(at::IntArrayRef numbers) {
 
 std::string as_list(at::IntArrayRef numbers) { return "[" + joined(numbers) + "]"; }
 
+void Arguments::check(const Tensor& tensor) {
+  if (tensor.layout() != at::kStrided)
+    refuse(call(), "a tensor of layout " + c10::str(tensor.layout()) +
+                       ": give its dense parts, or its values()");
+  if (tensor.is_quantized()) refuse(call(), "a quantised tensor: give its int_repr()");
+  place_on(tensor.device());
+}
+
+void Arguments::place_on(at::Device device) {
+  if (device.is_cuda() && !device.has_index())
+    device = c10::impl::VirtualGuardImpl(device.type()).getDevice();
+  if (!device.is_cpu() && !device.is_cuda())
+    refuse(call(), "a tensor on " + device.str() + ": expected one on the CPU or on CUDA's GPUs");
+  if (device_ && *device_ != device)
+    refuse(call(), "tensors on " + device_->str() + " and on " + device.str() +
+                       ": expected all tensors of a call on one device");
+  device_ = device;
+}
+
 ConstBlock Arguments::read(const Tensor& tensor) {
-  check(call(), tensor);
+  check(tensor);
   inputs_.push_back(is_plain(tensor) ? tensor : made_plain(tensor));
   return block_of<ConstBlock>(call(), inputs_.back(), inputs_.back().const_data_ptr());
 }
@@ -196,7 +207,7 @@ std::vector<Block> Arguments::write(at::TensorList tensors) {
 Block Arguments::both(const Tensor& tensor) { return write(tensor, true); }
 
 Block Arguments::write(const Tensor& tensor, bool with_contents) {
-  check(call(), tensor);
+  check(tensor);
   check_apart(call(), tensor);
   outputs_.push_back(tensor);
   if (is_plain(tensor)) return block_of<Block>(call(), tensor, tensor.mutable_data_ptr());
@@ -212,14 +223,18 @@ void Arguments::add(const Arguments& other) {
   inputs_.insert(inputs_.end(), other.inputs_.begin(), other.inputs_.end());
 }
 
-void Arguments::finish() {
+void Arguments::copy_back() {
   const at::NoGradGuard guard;
-  for (auto& [tensor, made] : copies_) {
+  for (const auto& [tensor, made] : copies_) {
     // Such a tensor is written in that mode alone, which the library's thread is not in.
     std::optional<c10::InferenceMode> mode;
     if (tensor.is_inference()) mode.emplace();
     tensor.copy_(made);
   }
+}
+
+void Arguments::finish() {
+  copy_back();
   copies_.clear();
 }
 

@@ -8,6 +8,7 @@
 #include <ccoll/ccoll.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <torch/csrc/distributed/c10d/Types.hpp>
@@ -46,18 +47,27 @@ class Arguments {
   const char* title() const { return title_; }
   const char* call() const { return title_ + std::string_view("ccoll:").size(); }
   bool has_copies() const { return !copies_.empty(); }
+  /// Where its tensors are; the CPU where there are none.
+  at::Device device() const { return device_.value_or(at::kCPU); }
+  /// Refuses a device other than that of the tensors so far.
+  void place_on(at::Device device);
   const Tensors& outputs() const { return outputs_; }
   /// A result that the call does not write.
   void add_output(const Tensor& tensor) { outputs_.push_back(tensor); }
   /// Adds those of another call that is part of this one.
   void add(const Arguments& other);
-  /// Puts results where they belong. Once, at the end of a call that succeeded.
+  /// Puts results where they belong.
+  void copy_back();
+  /// The same once, at the end of a call that succeeded.
   void finish();
 
  private:
   Block write(const Tensor& tensor, bool with_contents);
 
+  void check(const Tensor& tensor);
+
   const char* title_;
+  std::optional<at::Device> device_;
   Tensors outputs_;
   Tensors inputs_;
   std::vector<std::pair<Tensor, Tensor>> copies_;  ///< a tensor, and what the call writes for it

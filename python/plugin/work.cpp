@@ -2,6 +2,7 @@
 #include "work.hpp"
 
 #include <ATen/core/ivalue.h>
+#include <c10/core/StreamGuard.h>
 #include <c10/util/Exception.h>
 #include <pthread.h>
 
@@ -43,9 +44,12 @@ std::exception_ptr as_torchs(const Error& error) {
 
 void throw_as_torchs(const Error& error) { std::rethrow_exception(as_torchs(error)); }
 
-void Keeper::keep(Operations operations, Arguments arguments) {
+bool Keeper::Kept::is_over() { return all_over(operations) && (in == nullptr || in->is_over()); }
+
+void Keeper::keep(Operations operations, Arguments arguments,
+                  std::shared_ptr<const StreamCall> in) {
   const std::lock_guard lock(mutex_);
-  kept_.push_back({std::move(operations), std::move(arguments)});
+  kept_.push_back({std::move(operations), std::move(arguments), std::move(in)});
   has_any_ = true;
 }
 
@@ -54,7 +58,7 @@ void Keeper::sweep() {
   std::vector<Kept> over;  // tensors may want the GIL when they end: not under the lock
   const std::lock_guard lock(mutex_);
   std::vector<Kept> still;
-  for (auto& each : kept_) (all_over(each.operations) ? over : still).push_back(std::move(each));
+  for (auto& each : kept_) (each.is_over() ? over : still).push_back(std::move(each));
   kept_ = std::move(still);
   has_any_ = !kept_.empty();
 }
@@ -83,11 +87,13 @@ void Inside::end() {
 }
 
 c10::intrusive_ptr<Work> Work::make(const Origin& origin, Operations operations,
-                                    Arguments arguments, std::shared_ptr<Keeper> keeper) {
+                                    Arguments arguments, std::shared_ptr<Keeper> keeper,
+                                    std::shared_ptr<const StreamCall> in) {
   auto work = c10::make_intrusive<Work>(origin, std::move(operations), std::move(arguments),
-                                        std::move(keeper));
-  // It ends by itself also where it is dropped.
-  if (origin.begun || work->arguments_.has_copies()) work->when_over([] {});
+                                        std::move(keeper), std::move(in));
+  if (work->in_) work->end_profile();  // the host's part is over; the profiler sees the GPU's own
+  // It ends by itself also where it is dropped. In a stream the copies are on their way already.
+  if (origin.begun || (work->arguments_.has_copies() && !work->in_)) work->when_over([] {});
   return work;
 }
 
@@ -101,27 +107,31 @@ c10::intrusive_ptr<Work> Work::of_all(const Origin& origin,
     arguments.add(each->arguments_);
   }
   auto work = c10::make_intrusive<Work>(origin, std::move(operations), std::move(arguments),
-                                        std::move(keeper));
+                                        std::move(keeper), nullptr);
   work->parts_ = std::move(works);
   return work;
 }
 
 Work::Work(const Origin& origin, Operations operations, Arguments arguments,
-           std::shared_ptr<Keeper> keeper)
+           std::shared_ptr<Keeper> keeper, std::shared_ptr<const StreamCall> in)
     : c10d::Work(origin.rank, origin.type, origin.title),
       origin_(origin),
       operations_(std::move(operations)),
       arguments_(std::move(arguments)),
-      keeper_(std::move(keeper)) {}
+      keeper_(std::move(keeper)),
+      in_(std::move(in)) {}
 
 Work::~Work() {
-  if (is_over_ || keeper_ == nullptr || all_over(operations_)) return;
-  keeper_->keep(std::move(operations_), std::move(arguments_));
+  // torch gives memory away in the order of the stream that waits for the call.
+  if (is_over_ || is_ordered_ || keeper_ == nullptr || isCompleted()) return;
+  keeper_->keep(std::move(operations_), std::move(arguments_), in_);
 }
 
 bool Work::isCompleted() {
   if (is_over_) return true;
-  if (!all_over(operations_)) return false;
+  if (!all_over(operations_) || (in_ && !in_->is_over())) return false;
+  for (const auto& each : parts_)
+    if (!each->isCompleted()) return false;
   settle();
   return true;
 }
@@ -141,45 +151,71 @@ void Work::settle() {
   }
   try {
     for (const auto& each : parts_) each->settle();
-    if (!exception_) arguments_.finish();
+    if (!exception_ && !in_) arguments_.finish();
   } catch (...) {
     exception_ = std::current_exception();
   }
   const bool receives = opType_ == c10d::OpType::RECV || opType_ == c10d::OpType::RECVANYSOURCE;
   if (!exception_ && receives) source_ = operations_.front().received().from;
-  if (recordFunctionEndCallback_) recordFunctionEndCallback_();
+  end_profile();
   completed_ = true;
   is_over_ = true;
+}
+
+void Work::end_profile() {
+  if (recordFunctionEndCallback_) std::exchange(recordFunctionEndCallback_, nullptr)();
 }
 
 bool Work::isSuccess() const { return is_over() && !exception_; }
 
 std::exception_ptr Work::exception() const { return is_over() ? exception_ : nullptr; }
 
+bool Work::waits_in_stream(std::chrono::milliseconds timeout) const {
+  return in_ && (in_->is_captured() || (timeout <= kNoTimeout && opType_ != c10d::OpType::BARRIER));
+}
+
 bool Work::wait(std::chrono::milliseconds timeout) {
+  if (waits_in_stream(timeout)) {
+    synchronize();
+    return true;
+  }
+  const auto is_in_stream = [](const auto& part) { return part->in_ != nullptr; };
+  if (std::any_of(parts_.begin(), parts_.end(), is_in_stream)) {
+    for (const auto& each : parts_) each->wait(timeout);
+    return true;
+  }
   if (!is_over_) {
-    const bool is_limited = timeout > kNoTimeout;
-    const auto deadline = is_limited ? Clock::now() + timeout : Clock::time_point{};
-    // All of it, though a part failed: until then the tensors are in use.
-    for (auto& each : operations_) {
-      std::optional<std::chrono::milliseconds> left;
-      if (is_limited)
-        left = std::max(std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()),
-                        std::chrono::milliseconds(0));
-      try {
-        each.wait(left);
-      } catch (const Error& error) {
-        if (is_limited && !each.test()) throw_as_torchs(error);  // the operation goes on
-      }
-    }
+    await_operations(timeout);
+    if (in_) in_->await();
     settle();
   }
   if (exception_) std::rethrow_exception(exception_);
+  if (in_) in_->hold_back_current();
   return true;
+}
+
+void Work::await_operations(std::chrono::milliseconds timeout) {
+  const bool is_limited = timeout > kNoTimeout;
+  const auto deadline = is_limited ? Clock::now() + timeout : Clock::time_point{};
+  // All of it, though a part failed: until then the tensors are in use.
+  for (auto& each : operations_) {
+    std::optional<std::chrono::milliseconds> left;
+    if (is_limited)
+      left = std::max(std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()),
+                      std::chrono::milliseconds(0));
+    try {
+      each.wait(left);
+    } catch (const Error& error) {
+      if (is_limited && !each.test()) throw_as_torchs(error);  // the operation goes on
+    }
+  }
 }
 
 void Work::synchronize() {
   if (isCompleted() && exception_) std::rethrow_exception(exception_);
+  if (!in_) return;
+  in_->hold_back_current();
+  is_ordered_ = true;
 }
 
 std::vector<Tensor> Work::result() {
@@ -199,7 +235,18 @@ c10::intrusive_ptr<Future> Work::getFuture() {
   {
     const std::lock_guard lock(mutex_);
     if (future_) return future_;
-    future_ = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()));
+    const auto type = c10::ListType::create(c10::TensorType::get());
+    future_ = in_ ? c10::make_intrusive<Future>(type, std::vector<at::Device>{in_->lane().device()})
+                  : c10::make_intrusive<Future>(type);
+  }
+  if (in_) {
+    // Whoever takes its value waits in streams for what is in the lane by now.
+    const c10::StreamGuard guard(in_->lane());
+    if (isCompleted() && exception_)
+      future_->setError(exception_);
+    else
+      future_->markCompleted(at::IValue(arguments_.outputs()));
+    return future_;
   }
   when_over([this] {
     if (exception_)
@@ -251,6 +298,7 @@ void Work::when_over(std::function<void()> tell) {
     auto& work = *own->work;
     if (work.origin_.begun && work.duration_ns_ < 0)
       work.duration_ns_ = std::chrono::nanoseconds(Clock::now() - *work.origin_.begun).count();
+    if (work.in_) work.in_->await();
     work.settle();
     own->tell();
   };

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "streams.hpp"
 #include "tensors.hpp"
 
 namespace ccoll::plugin {
@@ -32,7 +33,9 @@ std::exception_ptr as_torchs(const Error& error);
 /// Tensors of operations whose Work was dropped before they were over.
 class Keeper {
  public:
-  void keep(Operations operations, Arguments arguments);
+  /// `in`: the call's place in streams, where it has one.
+  void keep(Operations operations, Arguments arguments,
+            std::shared_ptr<const StreamCall> in = nullptr);
   void sweep();
   void clear();
 
@@ -40,6 +43,9 @@ class Keeper {
   struct Kept {
     Operations operations;
     Arguments arguments;
+    std::shared_ptr<const StreamCall> in;
+
+    bool is_over();
   };
   std::mutex mutex_;
   std::vector<Kept> kept_;
@@ -70,18 +76,21 @@ struct Origin {
   std::optional<Clock::time_point> begun = {};  ///< where durations are asked for
 };
 
-/// One or several operations of ccoll that torch takes for one.
+/// One or several operations of ccoll that torch takes for one. A call in a stream is over for its
+/// program once the current stream waits for it: wait() then blocks the host only for a barrier
+/// and up to a limit that it is given.
 class Work final : public c10d::Work {
  public:
   static c10::intrusive_ptr<Work> make(const Origin& origin, Operations operations,
-                                       Arguments arguments, std::shared_ptr<Keeper> keeper);
+                                       Arguments arguments, std::shared_ptr<Keeper> keeper,
+                                       std::shared_ptr<const StreamCall> in = nullptr);
   /// One for all of these, which have begun.
   static c10::intrusive_ptr<Work> of_all(const Origin& origin,
                                          std::vector<c10::intrusive_ptr<Work>> works,
                                          std::shared_ptr<Keeper> keeper);
 
   Work(const Origin& origin, Operations operations, Arguments arguments,
-       std::shared_ptr<Keeper> keeper);
+       std::shared_ptr<Keeper> keeper, std::shared_ptr<const StreamCall> in);
   ~Work() override;
 
   bool isCompleted() override;
@@ -103,6 +112,9 @@ class Work final : public c10d::Work {
   bool is_over() const { return const_cast<Work*>(this)->isCompleted(); }
   /// Once all operations are over: what follows from that, by whichever thread comes first.
   void settle();
+  void await_operations(std::chrono::milliseconds timeout);
+  bool waits_in_stream(std::chrono::milliseconds timeout) const;
+  void end_profile();
   /// Calls `tell` once all is over and settled, in a thread of the library that may wait.
   void when_over(std::function<void()> tell);
 
@@ -110,6 +122,8 @@ class Work final : public c10d::Work {
   Operations operations_;
   Arguments arguments_;
   std::shared_ptr<Keeper> keeper_;
+  const std::shared_ptr<const StreamCall> in_;
+  std::atomic<bool> is_ordered_{false};  ///< a stream of the program waits for it
   std::vector<c10::intrusive_ptr<Work>> parts_;
   std::atomic<bool> is_over_{false};
   bool is_late_ = false;  ///< its error is a time limit

@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lets `import torch` succeed where torch was installed without CUDA's libraries, on a machine without a GPU.
 
-    torch_stubs.py TORCH     the folder of the package, …/site-packages/torch
+    torch_stubs.py TORCH            the folder of the package, …/site-packages/torch
+    torch_stubs.py TORCH FOLDER     writes FOLDER/libcuda.so.1 for a GPU that the host plays: it says that the GPU has
+                                    a context, and otherwise is as TORCH/lib/libcuda.so.1
 
 For each library that torch's own need and that is nowhere, it puts an empty one into TORCH/lib, whose functions
 all return 35 (no driver: torch then sees no GPU). For tests only, and never beside a GPU.
@@ -51,7 +53,10 @@ def symbols_of(library: pathlib.Path) -> tuple[set[str], set[tuple[str, str]]]:
     return defined, wanted
 
 
-def write_stub(place: pathlib.Path, symbols: set[tuple[str, str]]) -> None:
+_HAS_CONTEXT = "int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* is) { *flags = 0; *is = 1; return 0; }"
+
+
+def write_stub(place: pathlib.Path, symbols: set[tuple[str, str]], more: str = "") -> None:
     by_version = collections.defaultdict(list)
     for name, version in symbols:
         by_version[version].append(name)
@@ -61,7 +66,7 @@ def write_stub(place: pathlib.Path, symbols: set[tuple[str, str]]) -> None:
         for name in sorted({name for name, _ in symbols}):
             text = name.endswith(("GetErrorString", "GetStatusString"))
             body.append(f'const char* {name}(void) {{ return "a stub"; }}' if text else f"int {name}(void) {{ return 35; }}")
-        source.write_text("\n".join(body) + "\n")
+        source.write_text("\n".join([*body, more]) + "\n")
         script.write_text(
             "".join(f"{v} {{ global: {'; '.join(names)}; }};\n" for v, names in by_version.items() if v)
         )
@@ -72,6 +77,11 @@ def write_stub(place: pathlib.Path, symbols: set[tuple[str, str]]) -> None:
 
 def main() -> None:
     folder = pathlib.Path(sys.argv[1], "lib")
+    if len(sys.argv) > 2:
+        calls, _ = symbols_of(folder / "libcuda.so.1")
+        others = {(name, "") for name in calls - {"cuDevicePrimaryCtxGetState"}}
+        write_stub(pathlib.Path(sys.argv[2], "libcuda.so.1"), others, _HAS_CONTEXT)
+        return
     libraries = sorted(folder.glob("*.so*"))
     here = {library.name for library in libraries}
     known = set(re.findall(r"^\s*(\S+) \(", output("/sbin/ldconfig", "-p"), re.MULTILINE))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.distributed over ccoll, for tensors of the CPU: init_process_group("ccoll").
+"""torch.distributed over ccoll: init_process_group("ccoll").
 
 From torch 2.14 on no import is needed. With an older one, import ccoll.torch before init_process_group.
 """
@@ -12,14 +12,14 @@ __all__ = ["implementation", "register"]
 
 
 def register() -> None:
-    """Makes "ccoll" a backend of torch.distributed for CPU tensors, and takes over the name in CCOLL_TORCH_AS.
-    Called again, it does nothing."""
+    """Makes "ccoll" a backend of torch.distributed, and takes over the name in CCOLL_TORCH_AS. Called again, it
+    does nothing. Tensors of GPUs need the backend in C++ and a package that was built with CUDA."""
     from ._name import take_over
-    from ._way import NAME, create
+    from ._way import DEVICES, NAME, create
 
     if NAME not in _dist.Backend.backend_list:
         take_over()
-        _dist.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu"])
+        _dist.Backend.register_backend(NAME, create, extended_api=True, devices=DEVICES)
 
 
 def implementation() -> str:

@@ -16,6 +16,7 @@ from torch._C import _distributed_c10d as c10d
 import ccoll
 
 NAME = "ccoll"
+DEVICES = ["cpu", "cuda"]
 VARIABLE = "CCOLL_TORCH_WAY"
 PYTHON, CPP = "python", "c++"
 _CPU = torch.device("cpu")

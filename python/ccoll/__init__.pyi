@@ -58,6 +58,7 @@ class _Settings(TypedDict, total=False):
     algorithm: str
     checksum: bool
     deterministic: bool
+    device: int
     eager_limit: int
     heartbeat: float
     huge_pages: bool
@@ -117,6 +118,7 @@ class Options:
     algorithm: str
     checksum: bool
     deterministic: bool
+    device: int
     eager_limit: int
     heartbeat: float
     huge_pages: bool

@@ -52,7 +52,12 @@ def empty(x: Any, form: int, size: int, count: int) -> Any:
         return numpy.empty(_shape(x.shape, form, size, count), x.dtype)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor):
-        return torch.empty(_shape(tuple(x.shape), form, size, count), dtype=x.dtype)
+        return torch.empty(_shape(tuple(x.shape), form, size, count), dtype=x.dtype, device=x.device)
+    if hasattr(x, "__cuda_array_interface__"):
+        cupy = sys.modules.get("cupy")
+        if cupy is None or not isinstance(x, cupy.ndarray):
+            raise TypeError(f"x is {describe(x)}, memory of a GPU of which no new array is made: expected an array as out")
+        return cupy.empty(_shape(x.shape, form, size, count), x.dtype)
     if hasattr(x, "__array_namespace__"):
         return _by_namespace(x, form, size, count)
     try:

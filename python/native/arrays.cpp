@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -100,6 +101,31 @@ std::optional<Element> element_of_dlpack(nb::dlpack::dtype dtype) {
     default:
       return std::nullopt;
   }
+}
+
+/// A type of numpy's array interface in this machine's byte order: "<f4".
+std::optional<Element> element_of_typestr(std::string_view text) {
+  if (text.size() < 3 || (text[0] != '<' && text[0] != '|')) return std::nullopt;
+  const auto bytes = static_cast<std::size_t>(std::atoi(text.data() + 2));
+  switch (text[1]) {
+    case 'b':
+      return Element{DataType::boolean};
+    case 'i':
+      return single(integer_of(bytes, true));
+    case 'u':
+      return single(integer_of(bytes, false));
+    case 'f':
+      return single(float_of(bytes));
+    case 'c':
+      return single(float_of(bytes / 2), 2);
+    default:
+      return std::nullopt;
+  }
+}
+
+/// A stream as CUDA's array interface and torch number it: 0 and 1 are the default stream.
+cudaStream_t stream_of(std::uintptr_t number) {
+  return number == 1 ? nullptr : reinterpret_cast<cudaStream_t>(number);
 }
 
 /// torch.Tensor and the numbers of its dtypes, once torch is loaded. Guarded by the GIL.
@@ -226,9 +252,11 @@ Held::Held(nb::handle object, Access access, const char* call, const char* argum
     : object_(object.ptr()) {
   const Request request{object, access, call, argument};
   if (take_numpy(request) || take_buffer(request) || take_torch(request) ||
-      take_interface(request) || take_dlpack(request))
+      take_cuda_interface(request) || take_interface(request) || take_dlpack(request))
     return;
-  request.wrong_type("an array: of numpy or torch, or anything with DLPack or the buffer protocol");
+  request.wrong_type(
+      "an array: of numpy or torch, or anything with DLPack, CUDA's array interface or the buffer "
+      "protocol");
 }
 
 template <typename Extent, typename Stride>
@@ -319,8 +347,9 @@ bool Held::take_torch(const Request& request) {
   const nb::object dtype = tensor.attr("dtype");
   if (!known->types.contains(dtype)) request.element(std::nullopt);
   const int number = nb::cast<int>(known->types[dtype]);
-  if (!nb::cast<bool>(tensor.attr("is_cpu")))
-    request.wrong_type("a tensor in host memory (move it there by .cpu())");
+  const bool is_cuda = nb::cast<bool>(tensor.attr("is_cuda"));
+  if (!is_cuda && !nb::cast<bool>(tensor.attr("is_cpu")))
+    request.wrong_type("a tensor in memory of the host or of a CUDA device");
   if (nb::cast<bool>(tensor.attr("is_sparse")) || nb::cast<bool>(tensor.attr("is_quantized")))
     request.wrong_type("a dense tensor");
   if (nb::cast<bool>(tensor.attr("is_conj")()) || nb::cast<bool>(tensor.attr("is_neg")()))
@@ -337,23 +366,23 @@ bool Held::take_torch(const Request& request) {
         size_of(type_) * static_cast<std::size_t>(parts_));
   }
   data_ = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(tensor.attr("data_ptr")()));
+  if (is_cuda) {
+    const nb::object of = nb::module_::import_("torch.cuda").attr("current_stream");
+    stream_ = stream_of(nb::cast<std::uintptr_t>(of(tensor.attr("device")).attr("cuda_stream")));
+  }
   is_writable_ = true;
   owner_ = tensor;
   return true;
 }
 
-bool Held::take_interface(const Request& request) {
-  if (!nb::hasattr(request.object, "__array_interface__")) return false;
-  const auto interface = nb::cast<nb::dict>(request.object.attr("__array_interface__"));
-  const auto name = nb::cast<std::string>(nb::str(request.object.attr("dtype").attr("name")));
-  const Element element = request.element(element_of_name(name));
+void Held::take_memory(const Request& request, const nb::dict& interface) {
   const auto data = nb::cast<nb::tuple>(interface["data"]);
   if (nb::cast<bool>(data[1]) && request.access == Access::write) request.read_only();
-  count_ = nb::cast<std::size_t>(request.object.attr("size"));
+  const auto shape = nb::cast<std::vector<std::int64_t>>(interface["shape"]);
+  count_ = static_cast<std::size_t>(parts_);
+  for (const auto extent : shape) count_ *= static_cast<std::size_t>(extent);
   data_ = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(data[0]));
-  type_ = element.type;
   if (interface.contains("strides") && !interface["strides"].is_none()) {
-    const auto shape = nb::cast<std::vector<std::int64_t>>(interface["shape"]);
     const auto strides = nb::cast<std::vector<std::int64_t>>(interface["strides"]);
     take_rows(
         request, shape.size(), [&](auto i) { return shape[i]; }, [&](auto i) { return strides[i]; },
@@ -361,6 +390,31 @@ bool Held::take_interface(const Request& request) {
   }
   is_writable_ = !nb::cast<bool>(data[1]);
   owner_ = nb::borrow(request.object);
+}
+
+bool Held::take_interface(const Request& request) {
+  if (!nb::hasattr(request.object, "__array_interface__")) return false;
+  const auto interface = nb::cast<nb::dict>(request.object.attr("__array_interface__"));
+  const auto name = nb::cast<std::string>(nb::str(request.object.attr("dtype").attr("name")));
+  type_ = request.element(element_of_name(name)).type;
+  take_memory(request, interface);
+  return true;
+}
+
+bool Held::take_cuda_interface(const Request& request) {
+  if (!nb::hasattr(request.object, "__cuda_array_interface__")) return false;
+  const auto interface = nb::cast<nb::dict>(request.object.attr("__cuda_array_interface__"));
+  auto known = element_of_typestr(nb::cast<std::string>(interface["typestr"]));
+  if (!known && nb::hasattr(request.object, "dtype"))  // a type that numpy does not have
+    known = element_of_name(nb::cast<std::string>(nb::str(request.object.attr("dtype"))));
+  const Element element = request.element(known);
+  type_ = element.type;
+  parts_ = element.parts;
+  take_memory(request, interface);
+  if (interface.contains("mask") && !interface["mask"].is_none())
+    request.wrong_value("an array without a mask");
+  if (interface.contains("stream") && !interface["stream"].is_none())
+    stream_ = stream_of(nb::cast<std::uintptr_t>(interface["stream"]));
   return true;
 }
 
@@ -369,7 +423,9 @@ bool Held::take_dlpack(const Request& request) {
   nb::ndarray<nb::ro> array;
   if (!nb::try_cast(request.object, array, false))
     request.wrong_type("an array that exports its memory by DLPack");
-  if (array.device_type() != nb::device::cpu::value) request.wrong_type("an array in host memory");
+  if (array.device_type() != nb::device::cpu::value &&
+      array.device_type() != nb::device::cuda::value)
+    request.wrong_type("an array in memory of the host or of a CUDA device");
   if (request.access == Access::write) {
     nb::ndarray<> writable;
     if (!nb::try_cast(request.object, writable, false)) request.read_only();
@@ -405,7 +461,8 @@ Held::Held(Held&& other) noexcept
       row_length_(other.row_length_),
       stride_(other.stride_),
       type_(other.type_),
-      parts_(other.parts_) {}
+      parts_(other.parts_),
+      stream_(other.stream_) {}
 
 Held& Held::operator=(Held&& other) noexcept {
   if (this == &other) return *this;
@@ -422,6 +479,7 @@ Held& Held::operator=(Held&& other) noexcept {
   stride_ = other.stride_;
   type_ = other.type_;
   parts_ = other.parts_;
+  stream_ = other.stream_;
   return *this;
 }
 

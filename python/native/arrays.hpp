@@ -2,7 +2,8 @@
 #pragma once
 
 /// Python objects as blocks. Nothing is copied: a block is the object's own memory. Of an array
-/// with gaps between its elements it is the rows, if they are equally far apart.
+/// with gaps between its elements it is the rows, if they are equally far apart. Memory of a GPU
+/// comes with the stream in which the array's library works at the moment.
 
 #include <nanobind/nanobind.h>
 
@@ -48,6 +49,8 @@ class Held {
   bool is_writable(nb::handle object) const { return object.ptr() == object_ && is_writable_; }
   /// Elements of a block that one of Python's has: 2 for complex numbers, else 1.
   int parts() const { return parts_; }
+  /// None for memory of the host, and where the library does not tell.
+  std::optional<cudaStream_t> stream() const { return stream_; }
 
  private:
   struct Request;
@@ -55,6 +58,9 @@ class Held {
   bool take_buffer(const Request& request);
   bool take_torch(const Request& request);
   bool take_interface(const Request& request);
+  bool take_cuda_interface(const Request& request);
+  /// The part that the interfaces of arrays on the host and on GPUs have in common.
+  void take_memory(const Request& request, const nb::dict& interface);
   bool take_dlpack(const Request& request);
   /// The rows of an array with these extents, and strides in units of `unit` bytes; in elements of
   /// which one has parts_.
@@ -75,6 +81,7 @@ class Held {
   std::size_t stride_ = 0;
   DataType type_ = DataType::uint8;
   int parts_ = 1;
+  std::optional<cudaStream_t> stream_;
 };
 
 /// The arrays of one call.
@@ -97,6 +104,11 @@ class Arguments {
   /// The first array has so many; 1 where there is no array.
   int parts() const { return first_ ? first_->parts() : 1; }
   int last_parts() const { return last_parts_; }
+  /// The options of the call: it takes its place in the stream of the arrays, if they have one.
+  CallOptions in_stream(CallOptions options) const {
+    options.stream = stream_;
+    return options;
+  }
   std::vector<Held> take() {
     if (first_) more_.push_back(std::move(*first_));
     return std::move(more_);
@@ -107,11 +119,13 @@ class Arguments {
     const Held& held = first_ ? more_.emplace_back(object, access, call_, argument)
                               : first_.emplace(object, access, call_, argument);
     last_parts_ = held.parts();
+    if (!stream_) stream_ = held.stream();
     return held.block();
   }
 
   const char* call_;
   int last_parts_ = 1;
+  std::optional<cudaStream_t> stream_;
   std::optional<Held> first_;  ///< a call in place has one alone, and no vector
   std::vector<Held> more_;
 };

@@ -69,7 +69,7 @@ nb::object all_reduce(Comm& self, handle x, handle out, handle op, Seconds timeo
   if (is_list(x)) {
     auto pairs = pairs_of(arguments, x, out, Form::like, 1);
     const auto reduction = reduction_of(op, arguments);
-    auto work = make<mode>(self, options, [&](auto& on, const auto& how) {
+    auto work = make<mode>(self, arguments.in_stream(options), [&](auto& on, const auto& how) {
       if constexpr (mode == Mode::async)
         return on.all_reduce_async(pairs.blocks, reduction, how);
       else
@@ -81,7 +81,7 @@ nb::object all_reduce(Comm& self, handle x, handle out, handle op, Seconds timeo
   auto output = output_for(out, x, Form::like, 1);
   const auto to = arguments.write(output.array, "out");
   const auto reduction = reduction_of(op, arguments);
-  auto work = make<mode>(self, options, [&](auto& on, const auto& how) {
+  auto work = make<mode>(self, arguments.in_stream(options), [&](auto& on, const auto& how) {
     if constexpr (mode == Mode::async)
       return on.all_reduce_async(in, to, reduction, how);
     else
@@ -103,7 +103,7 @@ nb::object reduce(Comm& self, handle x, int root, handle op, handle out, Seconds
     to = arguments.write(output.array, "out");
   }
   const auto reduction = reduction_of(op, arguments);
-  auto work = make<mode>(self, options, [&](auto& on, const auto& how) {
+  auto work = make<mode>(self, arguments.in_stream(options), [&](auto& on, const auto& how) {
     if constexpr (mode == Mode::async)
       return on.reduce_async(in, to, reduction, root, how);
     else
@@ -129,7 +129,7 @@ nb::object broadcast(Comm& self, handle x, int root, handle out, Seconds timeout
           is_root ? arguments.read(each, "x[i]") : ConstBlock(arguments.write(each, "x[i]"));
       blocks.emplace_back(in, writable(in));
     }
-    work = make<mode>(self, options, [&](auto& on, const auto& how) {
+    work = make<mode>(self, arguments.in_stream(options), [&](auto& on, const auto& how) {
       if constexpr (mode == Mode::async)
         return on.broadcast_async(blocks, root, how);
       else
@@ -139,7 +139,7 @@ nb::object broadcast(Comm& self, handle x, int root, handle out, Seconds timeout
     // The root only reads, so its array may be read-only.
     const auto in = is_root ? arguments.read(x, "x") : ConstBlock(arguments.write(x, "x"));
     const Block both = writable(in);
-    work = make<mode>(self, options, [&](auto& on, const auto& how) {
+    work = make<mode>(self, arguments.in_stream(options), [&](auto& on, const auto& how) {
       if constexpr (mode == Mode::async)
         return on.broadcast_async(both, root, how);
       else
@@ -148,7 +148,7 @@ nb::object broadcast(Comm& self, handle x, int root, handle out, Seconds timeout
   } else {
     const auto to = arguments.write(out, "out");
     const auto in = is_root ? arguments.read(x, "x") : ConstBlock(nullptr, to.count, to.type);
-    work = make<mode>(self, options, [&](auto& on, const auto& how) {
+    work = make<mode>(self, arguments.in_stream(options), [&](auto& on, const auto& how) {
       if constexpr (mode == Mode::async)
         return on.broadcast_async(in, to, root, how);
       else
@@ -166,7 +166,7 @@ nb::object all_gather(Comm& self, handle x, handle out, Seconds timeout, Text al
   const int size = self.open()->size();
   if (is_list(x)) {
     auto pairs = pairs_of(arguments, x, out, Form::stacked, size);
-    auto work = make<mode>(self, options, [&](auto& on, const auto& how) {
+    auto work = make<mode>(self, arguments.in_stream(options), [&](auto& on, const auto& how) {
       if constexpr (mode == Mode::async)
         return on.all_gather_async(pairs.blocks, how);
       else
@@ -177,7 +177,7 @@ nb::object all_gather(Comm& self, handle x, handle out, Seconds timeout, Text al
   const auto in = arguments.read(x, "x");
   auto output = output_for(out, x, Form::stacked, size);
   const auto to = arguments.write(output.array, "out");
-  auto work = make<mode>(self, options, [&](auto& on, const auto& how) {
+  auto work = make<mode>(self, arguments.in_stream(options), [&](auto& on, const auto& how) {
     if constexpr (mode == Mode::async)
       return on.all_gather_async(in, to, how);
     else
@@ -195,7 +195,7 @@ nb::object reduce_scatter(Comm& self, handle x, handle out, handle op, Seconds t
   if (is_list(x)) {
     auto pairs = pairs_of(arguments, x, out, Form::part, size);
     const auto reduction = reduction_of(op, arguments);
-    auto work = make<mode>(self, options, [&](auto& on, const auto& how) {
+    auto work = make<mode>(self, arguments.in_stream(options), [&](auto& on, const auto& how) {
       if constexpr (mode == Mode::async)
         return on.reduce_scatter_async(pairs.blocks, reduction, how);
       else
@@ -207,7 +207,7 @@ nb::object reduce_scatter(Comm& self, handle x, handle out, handle op, Seconds t
   auto output = output_for(out, x, Form::part, size);
   const auto to = arguments.write(output.array, "out");
   const auto reduction = reduction_of(op, arguments);
-  auto work = make<mode>(self, options, [&](auto& on, const auto& how) {
+  auto work = make<mode>(self, arguments.in_stream(options), [&](auto& on, const auto& how) {
     if constexpr (mode == Mode::async)
       return on.reduce_scatter_async(in, to, reduction, how);
     else
@@ -224,7 +224,7 @@ nb::object all_to_all(Comm& self, handle x, handle out, Seconds timeout, Text al
   const auto in = arguments.read(x, "x");
   auto output = output_for(out, x, Form::like, 1);
   const auto to = arguments.write(output.array, "out");
-  auto work = make<mode>(self, options, [&](auto& on, const auto& how) {
+  auto work = make<mode>(self, arguments.in_stream(options), [&](auto& on, const auto& how) {
     if constexpr (mode == Mode::async)
       return on.all_to_all_async(in, to, how);
     else
@@ -246,7 +246,7 @@ nb::object gather(Comm& self, handle x, int root, handle out, Seconds timeout, T
     output = output_for(out, x, Form::stacked, communicator->size());
     to = arguments.write(output.array, "out");
   }
-  auto work = make<mode>(self, options, [&](auto& on, const auto& how) {
+  auto work = make<mode>(self, arguments.in_stream(options), [&](auto& on, const auto& how) {
     if constexpr (mode == Mode::async)
       return on.gather_async(in, to, root, how);
     else
@@ -271,7 +271,7 @@ nb::object scatter(Comm& self, handle x, handle out, int root, Seconds timeout, 
   auto output = output_for(out, x, Form::part, communicator->size());
   const auto to = arguments.write(output.array, "out");
   if (!is_root) in = {nullptr, to.count * static_cast<std::size_t>(communicator->size()), to.type};
-  auto work = make<mode>(self, options, [&](auto& on, const auto& how) {
+  auto work = make<mode>(self, arguments.in_stream(options), [&](auto& on, const auto& how) {
     if constexpr (mode == Mode::async)
       return on.scatter_async(in, to, root, how);
     else

@@ -17,7 +17,8 @@ nb::object send(Comm& self, handle x, int to, int tag, Seconds timeout, Text lab
   Arguments arguments("send");
   const auto options = call_options(timeout, {}, label);
   const auto block = arguments.read(x, "x");
-  auto work = self.begin([&](auto& on) { return on.send_async(block, to, tag, options); });
+  const auto in_stream = arguments.in_stream(options);
+  auto work = self.begin([&](auto& on) { return on.send_async(block, to, tag, in_stream); });
   return answer<mode>(self, std::move(work), std::move(arguments), {});
 }
 
@@ -27,7 +28,8 @@ nb::object recv(Comm& self, handle out, int source, int tag, Seconds timeout, Te
   const auto options = call_options(timeout, {}, label);
   const auto block = arguments.write(out, "out");
   const std::vector parts{arguments.parts()};
-  auto work = self.begin([&](auto& on) { return on.recv_async(block, source, tag, options); });
+  const auto in_stream = arguments.in_stream(options);
+  auto work = self.begin([&](auto& on) { return on.recv_async(block, source, tag, in_stream); });
   return answer<mode>(self, std::move(work), std::move(arguments),
                       {.kind = Outcome::Kind::received, .parts = parts});
 }
@@ -40,8 +42,9 @@ nb::object send_recv(Comm& self, handle x, int to, handle out, int source, int t
   const auto in = arguments.write(out, "out");
   const auto sent = arguments.read(x, "x");
   const std::vector parts{arguments.parts()};
-  auto work =
-      self.begin([&](auto& on) { return on.send_recv_async(sent, to, in, source, tag, options); });
+  const auto in_stream = arguments.in_stream(options);
+  auto work = self.begin(
+      [&](auto& on) { return on.send_recv_async(sent, to, in, source, tag, in_stream); });
   return answer<mode>(self, std::move(work), std::move(arguments),
                       {.kind = Outcome::Kind::received, .parts = parts});
 }
@@ -73,7 +76,8 @@ nb::object batch(Comm& self, nb::sequence requests, Seconds timeout, Text label)
       parts.push_back(arguments.last_parts());
     }
   }
-  auto work = self.begin([&](auto& on) { return on.batch_async(all, options); });
+  const auto in_stream = arguments.in_stream(options);
+  auto work = self.begin([&](auto& on) { return on.batch_async(all, in_stream); });
   return answer<mode>(self, std::move(work), std::move(arguments),
                       {.kind = Outcome::Kind::list, .parts = std::move(parts)});
 }

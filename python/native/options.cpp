@@ -78,6 +78,8 @@ void bind_options(nb::module_& module) {
                                                            "Ranks of a host read directly.");
   nested<&Options::shm, &SharedMemoryOptions::huge_pages>(options, "huge_pages",
                                                           "Large memory may become huge pages.");
+  nested<&Options::device, &DeviceOptions::ordinal>(
+      options, "device", "This rank's GPU, as CUDA numbers them, for arrays there; -1: none.");
   nested<&Options::tls, &TlsOptions::mode>(options, "tls_mode", "'off', 'psk' or 'cert'.");
   nested<&Options::tls, &TlsOptions::certificate>(options, "tls_certificate", "A file, PEM.");
   nested<&Options::tls, &TlsOptions::key>(options, "tls_key", "A file, PEM.");

@@ -95,7 +95,8 @@ nb::object all_gather_v(Comm& self, handle x, handle out, Counts counts, Seconds
   const auto in = arguments.read(x, "x");
   auto output = outputs_for("all_gather_v", out, x, counts);
   const auto to = blocks_of<Block>(arguments, output.array, counts, "out");
-  auto work = self.begin([&](auto& on) { return on.all_gather_v_async(in, to, options); });
+  const auto in_stream = arguments.in_stream(options);
+  auto work = self.begin([&](auto& on) { return on.all_gather_v_async(in, to, in_stream); });
   return answer<mode>(self, std::move(work), std::move(arguments), outcome_of(std::move(output)));
 }
 
@@ -114,8 +115,9 @@ nb::object reduce_scatter_v(Comm& self, handle x, handle out, handle op, Counts 
   auto output = outputs_for("reduce_scatter_v", out, first_of(x), own);
   const auto to = arguments.write(output.array, "out");
   const auto reduction = reduction_of(op, arguments);
+  const auto in_stream = arguments.in_stream(options);
   auto work =
-      self.begin([&](auto& on) { return on.reduce_scatter_v_async(in, to, reduction, options); });
+      self.begin([&](auto& on) { return on.reduce_scatter_v_async(in, to, reduction, in_stream); });
   return answer<mode>(self, std::move(work), std::move(arguments), outcome_of(std::move(output)));
 }
 
@@ -129,7 +131,8 @@ nb::object all_to_all_v(Comm& self, handle x, handle out, Counts counts, Counts 
     refuse("all_to_all_v: x is an empty list");
   auto output = outputs_for("all_to_all_v", out, first_of(x), out_counts);
   const auto to = blocks_of<Block>(arguments, output.array, out_counts, "out");
-  auto work = self.begin([&](auto& on) { return on.all_to_all_v_async(in, to, options); });
+  const auto in_stream = arguments.in_stream(options);
+  auto work = self.begin([&](auto& on) { return on.all_to_all_v_async(in, to, in_stream); });
   return answer<mode>(self, std::move(work), std::move(arguments), outcome_of(std::move(output)));
 }
 
@@ -145,7 +148,8 @@ nb::object gather_v(Comm& self, handle x, handle out, int root, Counts counts, S
     output = outputs_for("gather_v", out, x, counts);
     to = blocks_of<Block>(arguments, output.array, counts, "out");
   }
-  auto work = self.begin([&](auto& on) { return on.gather_v_async(in, to, root, options); });
+  const auto in_stream = arguments.in_stream(options);
+  auto work = self.begin([&](auto& on) { return on.gather_v_async(in, to, root, in_stream); });
   return answer<mode>(self, std::move(work), std::move(arguments), outcome_of(std::move(output)));
 }
 
@@ -157,7 +161,8 @@ nb::object scatter_v(Comm& self, handle x, handle out, int root, Counts counts, 
   const auto to = arguments.write(out, "out");
   std::vector<ConstBlock> in;
   if (self.open()->rank() == root) in = blocks_of<ConstBlock>(arguments, x, counts, "x");
-  auto work = self.begin([&](auto& on) { return on.scatter_v_async(in, to, root, options); });
+  const auto in_stream = arguments.in_stream(options);
+  auto work = self.begin([&](auto& on) { return on.scatter_v_async(in, to, root, in_stream); });
   return answer<mode>(self, std::move(work), std::move(arguments), {.value = nb::borrow(out)});
 }
 

@@ -162,7 +162,8 @@ WorkPointer Backend::allreduce(Tensors& tensors, const c10d::AllreduceOptions& o
   const auto op = reduction_of(arguments.call(), options.reduceOp, tensor.scalar_type());
   return begin(OpType::ALLREDUCE, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
     on.either(
-        on.limited(options.timeout), [&](const CallOptions& with) { on->all_reduce(block, op, with); },
+        on.limited(options.timeout),
+        [&](const CallOptions& with) { on->all_reduce(block, op, with); },
         [&](const CallOptions& with) { return on->all_reduce_async(block, op, with); });
   });
 }
@@ -479,12 +480,11 @@ WorkPointer Backend::alltoall(Tensors& outputs, Tensors& inputs,
 WorkPointer Backend::barrier(const c10d::BarrierOptions& options) {
   Arguments arguments("ccoll:barrier");
   if (options.device) arguments.place_on(*options.device);
-  return begin(OpType::BARRIER, mode_of(options.asyncOp), std::move(arguments),
-               [&](Calls& on) {
-                 on.either(
-                     on.limited(options.timeout), [&](const CallOptions& with) { on->barrier(with); },
-                     [&](const CallOptions& with) { return on->barrier_async(with); });
-               });
+  return begin(OpType::BARRIER, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
+    on.either(
+        on.limited(options.timeout), [&](const CallOptions& with) { on->barrier(with); },
+        [&](const CallOptions& with) { return on->barrier_async(with); });
+  });
 }
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) {
@@ -523,9 +523,7 @@ WorkPointer Backend::message(OpType type, Arguments arguments, const Tensors& te
   const auto write = arguments.write(tensor);
   return begin(
       type, Mode::message, std::move(arguments),
-      [&](Calls& on) {
-        on.add(on->recv_async(write, peer, tag, on.limited(c10d::kUnsetTimeout)));
-      },
+      [&](Calls& on) { on.add(on->recv_async(write, peer, tag, on.limited(c10d::kUnsetTimeout))); },
       Streams::receives_from(peer));
 }
 

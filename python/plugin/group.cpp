@@ -5,8 +5,8 @@
 #include <pthread.h>
 
 #include <set>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 namespace ccoll::plugin {
 namespace {
@@ -131,8 +131,9 @@ std::shared_ptr<Group> Group::on(at::Device gpu) {
     on_gpu_ = make(std::move(of));
   }
   if (on_gpu_->membership_.gpu != gpu)
-    C10_THROW_ERROR(ValueError, "ccoll: a tensor on " + gpu.str() + ": this rank of the process group '" +
-                                    membership_.name + "' uses " + on_gpu_->membership_.gpu->str() +
+    C10_THROW_ERROR(ValueError, "ccoll: a tensor on " + gpu.str() +
+                                    ": this rank of the process group '" + membership_.name +
+                                    "' uses " + on_gpu_->membership_.gpu->str() +
                                     "; a rank of a group has one GPU");
   return on_gpu_;
 }

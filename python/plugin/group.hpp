@@ -169,9 +169,9 @@ class Group : public std::enable_shared_from_this<Group> {
   std::exception_ptr failure_;
   ErrorKind failure_kind_ = ErrorKind::internal;
   std::string identity_;
-  std::string name_;                  ///< guarded by the registry
-  std::shared_ptr<Group> on_gpu_;     ///< as on() made it
-  Streams streams_;                   ///< guarded by order_
+  std::string name_;               ///< guarded by the registry
+  std::shared_ptr<Group> on_gpu_;  ///< as on() made it
+  Streams streams_;                ///< guarded by order_
 };
 
 inline CallOptions Calls::limited(std::chrono::milliseconds asked) const {

@@ -46,10 +46,8 @@ void StreamCall::await() const {
 std::shared_ptr<StreamCall> Streams::begin(at::Device device, int lane) {
   auto found = lanes_.find(lane);
   if (found == lanes_.end())
-    found = lanes_
-                .emplace(lane,
-                         c10::impl::VirtualGuardImpl(device.type()).getNewStream(device))
-                .first;
+    found =
+        lanes_.emplace(lane, c10::impl::VirtualGuardImpl(device.type()).getNewStream(device)).first;
   return std::make_shared<StreamCall>(found->second);
 }
 

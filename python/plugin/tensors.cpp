@@ -96,10 +96,43 @@ Tensor made_plain(const Tensor& tensor) {
   return tensor.detach().contiguous().resolve_conj().resolve_neg();
 }
 
+/// Rows of so many elements, the beginnings of which are `stride` elements apart; 0: no gaps.
+struct Rows {
+  std::int64_t length = 0;
+  std::int64_t stride = 0;
+};
+
+/// The rows of a tensor with gaps, such as some columns of a matrix, if they are equally far apart.
+/// A GPU makes its copies itself.
+std::optional<Rows> rows_of(const Tensor& tensor) {
+  if (!tensor.is_cpu() || tensor.is_conj() || tensor.is_neg()) return std::nullopt;
+  std::int64_t rows = 1;
+  Rows found{1, 0};
+  for (auto i = tensor.dim(); i-- > 0;) {
+    if (tensor.size(i) == 0) return std::nullopt;
+    if (tensor.size(i) == 1) continue;
+    if (rows == 1 && tensor.stride(i) == found.length) {
+      found.length *= tensor.size(i);
+    } else if (rows == 1 && tensor.stride(i) > found.length) {
+      found.stride = tensor.stride(i);
+      rows = tensor.size(i);
+    } else if (rows > 1 && tensor.stride(i) == rows * found.stride) {
+      rows *= tensor.size(i);
+    } else {
+      return std::nullopt;
+    }
+  }
+  return found;
+}
+
 template <typename AnyBlock, typename Pointer>
-AnyBlock block_of(const char* call, const Tensor& tensor, Pointer data) {
+AnyBlock block_of(const char* call, const Tensor& tensor, Pointer data, Rows rows = {}) {
   const auto element = element_of(call, tensor);
-  return {data, static_cast<std::size_t>(tensor.numel() * element.parts), element.type};
+  const auto count = [&](std::int64_t elements) {
+    return static_cast<std::size_t>(elements * element.parts);
+  };
+  return {data, count(tensor.numel()), element.type, count(rows.stride == 0 ? 0 : rows.length),
+          count(rows.stride)};
 }
 
 ReduceOp of_bool(const char* call, ReduceOp op) {
@@ -186,6 +219,12 @@ void Arguments::place_on(at::Device device) {
 
 ConstBlock Arguments::read(const Tensor& tensor) {
   check(tensor);
+  if (!is_plain(tensor)) {
+    if (const auto rows = rows_of(tensor)) {
+      inputs_.push_back(tensor);
+      return block_of<ConstBlock>(call(), tensor, tensor.const_data_ptr(), *rows);
+    }
+  }
   inputs_.push_back(is_plain(tensor) ? tensor : made_plain(tensor));
   return block_of<ConstBlock>(call(), inputs_.back(), inputs_.back().const_data_ptr());
 }
@@ -211,6 +250,8 @@ Block Arguments::write(const Tensor& tensor, bool with_contents) {
   check_apart(call(), tensor);
   outputs_.push_back(tensor);
   if (is_plain(tensor)) return block_of<Block>(call(), tensor, tensor.mutable_data_ptr());
+  if (const auto rows = rows_of(tensor))
+    return block_of<Block>(call(), tensor, tensor.mutable_data_ptr(), *rows);
   const auto made = with_contents
                         ? made_plain(tensor)
                         : at::empty(tensor.sizes(), tensor.options().requires_grad(false));

@@ -28,14 +28,15 @@ std::string as_tuple(at::IntArrayRef numbers);
 /// "[2, 3]"
 std::string as_list(at::IntArrayRef numbers);
 
-/// The tensors of one call. Their memory stays until the call is over, and outputs that are not
-/// contiguous get their elements then.
+/// The tensors of one call. Their memory stays until the call is over, and outputs for which a copy
+/// was written get their elements then.
 class Arguments {
  public:
   /// `title`: "ccoll:" and the call's name; a literal.
   explicit Arguments(const char* title) : title_(title) {}
 
-  /// The block that the call reads of a tensor: its elements in order; a copy unless contiguous.
+  /// The block that the call reads of a tensor: its elements in order. A copy unless they lie one
+  /// after another, or in rows that are equally far apart.
   ConstBlock read(const Tensor& tensor);
   std::vector<ConstBlock> read(at::TensorList tensors);
   /// The block that the call writes in place of a tensor.

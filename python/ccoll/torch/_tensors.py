@@ -72,7 +72,7 @@ def _check(call: str, tensor: torch.Tensor) -> None:
     if tensor.is_quantized:
         raise refuse(call, "a quantised tensor: give its int_repr()")
     if tensor.device.type != "cpu":
-        raise refuse(call, f"a tensor on {tensor.device}: this backend takes CPU tensors only")
+        raise refuse(call, f"a tensor on {tensor.device}: the backend in Python takes CPU tensors only, the one in C++ others, too")
 
 
 def _check_apart(call: str, tensor: torch.Tensor) -> None:
@@ -85,17 +85,42 @@ def _plain(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.view(torch.uint8) if tensor.dtype in _OPAQUE else tensor
 
 
+def _lies_in_order(tensor: torch.Tensor) -> bool:
+    """Whether its elements lie one after another, or in rows that are equally far apart: a block of ccoll."""
+    if tensor.is_conj() or tensor.is_neg():
+        return False
+    if tensor.is_contiguous():
+        return True
+    length, rows, apart = 1, 1, 0
+    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride())):
+        if size == 1:
+            continue
+        if rows == 1 and stride == length:
+            length *= size
+        elif rows == 1 and stride > length:
+            rows, apart = size, stride
+        elif rows > 1 and stride == rows * apart:
+            rows *= size
+        else:
+            return False
+    return True
+
+
+def _in_order(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().contiguous().resolve_conj().resolve_neg()
+
+
 def source(call: str, tensor: torch.Tensor) -> torch.Tensor:
-    """What is read of a tensor, in the order of its elements; a copy unless it is contiguous."""
+    """What is read of a tensor, in the order of its elements: itself, or a copy."""
     _check(call, tensor)
-    return _plain(tensor if tensor.is_contiguous() else tensor.contiguous())
+    return _plain(tensor if _lies_in_order(tensor) else _in_order(tensor))
 
 
 def target(call: str, tensor: torch.Tensor) -> tuple[torch.Tensor, Finish]:
     """What is written in place of a tensor, in the order of its elements, and how it gets there at the end."""
     _check(call, tensor)
     _check_apart(call, tensor)
-    if tensor.is_contiguous():
+    if _lies_in_order(tensor):
         return _plain(tensor), None
     made = torch.empty(tensor.shape, dtype=tensor.dtype)
     return _plain(made), lambda: _put(tensor, made)
@@ -105,9 +130,9 @@ def both(call: str, tensor: torch.Tensor) -> tuple[torch.Tensor, Finish]:
     """The same of what is read and written."""
     _check(call, tensor)
     _check_apart(call, tensor)
-    if tensor.is_contiguous():
+    if _lies_in_order(tensor):
         return _plain(tensor), None
-    made = tensor.contiguous()
+    made = _in_order(tensor)
     return _plain(made), lambda: _put(tensor, made)
 
 

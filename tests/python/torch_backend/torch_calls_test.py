@@ -190,6 +190,55 @@ def test_tensors_that_are_not_contiguous_and_scalars():
     ranks(2, layouts)
 
 
+def columns(rank, size):
+    """Two columns of a matrix, of which no copy is made."""
+
+    def matrix():
+        return torch.arange(5 * 6, dtype=torch.float64).reshape(5, 6)
+
+    def check(whole, expected):
+        same(whole[:, 2:4], expected)
+        whole[:, 2:4] = matrix()[:, 2:4]
+        same(whole, matrix())  # nothing else is written
+
+    mine = matrix()[:, 2:4] + rank
+    for is_async in (False, True):
+        whole = matrix()
+        whole[:, 2:4] += rank
+        over(dist.all_reduce, is_async, whole[:, 2:4])
+        check(whole, size * matrix()[:, 2:4] + sum(range(size)))
+        whole[:, 2:4] += rank
+        over(dist.broadcast, is_async, whole[:, 2:4], 1)
+        check(whole, matrix()[:, 2:4] + 1)
+        whole[:, 2:4] += rank
+        over(dist.reduce, is_async, whole[:, 2:4], 0)
+        check(whole, (size * matrix()[:, 2:4] + sum(range(size))) if rank == 0 else mine)
+        wide = torch.full((5 * size, 4), 99.0, dtype=torch.float64)
+        whole[:, 2:4] += rank
+        over(dist.all_gather_single, is_async, wide[:, 1:3], whole[:, 2:4])
+        same(wide[:, 1:3], torch.cat([matrix()[:, 2:4] + r for r in range(size)]))
+        assert wide[:, 0].eq(99).all() and wide[:, 3].eq(99).all()
+        check(whole, mine)
+        over(dist.reduce_scatter_single, is_async, whole[:, 2:4], wide[:, 1:3])
+        check(whole, size * (matrix()[:, 2:4] + rank))
+        blocks = [matrix() for _ in range(size)]
+        whole[:, 2:4] += rank
+        over(dist.all_gather, is_async, [each[:, 2:4] for each in blocks], whole[:, 2:4])
+        for r, each in enumerate(blocks):
+            check(each, matrix()[:, 2:4] + r)
+        if rank == 0:
+            dist.send(whole[:, 2:4], 1)
+        elif rank == 1:
+            got = matrix()
+            dist.recv(got[:, 2:4], 0)
+            check(got, matrix()[:, 2:4])
+
+
+def test_columns_of_a_matrix():
+    ranks(2, columns)
+    ranks(3, columns)
+
+
 def inference(rank, size):
     with torch.inference_mode():
         t = torch.zeros(2, 6)[:, ::2].add_(rank + 1)

@@ -23,7 +23,7 @@
 
 namespace ccoll {
 
-/// A call that has waited so long that this rank tells others.
+/// A call that has waited so long that this rank publishes it.
 struct Waiting {
   std::uint64_t communicator = 0;
   std::uint64_t sequence = 0;
@@ -96,8 +96,8 @@ class ControlObserver {
   /// Rank `rank` said goodbye: what it sent is still delivered, but nothing more will come.
   virtual void left(std::uint32_t rank) = 0;
   /// The same for a rank that ended or fell silent without a goodbye; `failure` says how that
-  /// showed. Every observer is told, also of communicators without that rank. If the others count
-  /// this rank as lost, it is told so about itself.
+  /// showed. Every observer hears it, also those of communicators without that rank. If the others
+  /// count this rank as lost, its own observers hear that, too.
   virtual void lost(std::uint32_t rank, const Failure& failure) = 0;
   /// Rank `peer` of the job waits in that call. Returns a failure for everyone if this rank's call
   /// with that sequence number differs. The observer remembers calls that it cannot compare yet.
@@ -130,7 +130,7 @@ class Control {
   static std::shared_ptr<Control> make(std::shared_ptr<net::Service> service,
                                        const Membership& membership);
   /// For a rank on host `host` (PeerAddress::host) that has begun a start-up and cannot take part:
-  /// tells the ranks that wait for it, through the store.
+  /// says so, through the store, to the ranks that wait for it.
   static void decline(Store& store, std::uint32_t rank, std::uint64_t host,
                       std::chrono::steady_clock::time_point began, const Failure& why);
   virtual ~Control() = default;
@@ -155,26 +155,27 @@ class Control {
   /// ranks meet at the same store; known once join has succeeded.
   virtual std::uint64_t job() const = 0;
 
-  /// Tells `observer` the news that concern `communicator` until it is gone or unsubscribed;
-  /// earlier news at once.
+  /// Passes news that concern `communicator` to `observer` until it is gone or unsubscribed;
+  /// earlier news come at once.
   virtual void subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer) = 0;
   /// Final: in roll calls of this communicator this rank counts as gone from here on.
   virtual void unsubscribe(std::uint64_t communicator) = 0;
-  /// Waits until earlier requests of this rank's threads are done and the news that had come by
-  /// then are told; 2 s at most. Not on the service thread.
+  /// Waits until earlier requests of this rank's threads are done, and the observers have the news
+  /// that had come by then; 2 s at most. Not on the service thread.
   virtual void settle() = 0;
 
-  /// Tells every rank that has not left (this one's observer too) that `communicator` has failed.
-  /// Returns at once. Ranks that have left leave no gap: ranks connected through them reconnect,
-  /// and then hear what they missed.
+  /// Announces to every rank that has not left (to this one's observer too) that `communicator` has
+  /// failed. Returns at once. Ranks that have left make no gap: ranks that were connected through
+  /// them reconnect, and then hear what they missed.
   virtual void flood(std::uint64_t communicator, const Failure& failure) = 0;
-  /// Tells `ranks` of the job, whose observers compare. If this rank has no connection to one, it
-  /// goes along the tree: O(log n) hops, more if ranks on the way have gone. Returns at once.
+  /// Sends it to `ranks` of the job, whose observers compare. If this rank has no connection to one
+  /// of them, the message goes along the tree: O(log n) hops, more if ranks on the way have gone.
+  /// Returns at once.
   virtual void publish(const Waiting& waiting, const std::vector<std::uint32_t>& ranks) = 0;
   /// Replaces the calls and messages of that communicator in which this rank waits.
   virtual void tell_waits(std::uint64_t communicator, std::vector<OpenWait> waits) = 0;
   /// Finds out whether the ranks for which this rank waits in that call wait for it in turn. If so,
-  /// the observer is told soon. Returns at once.
+  /// the observer hears it soon. Returns at once.
   virtual void seek_cycle(std::uint64_t communicator, std::uint64_t sequence) = 0;
   /// This rank waits for `ranks` of the job and has never had a connection to them. Those that have
   /// gone are announced to everyone as having left, within about 1 s: a goodbye is lost if its
@@ -191,9 +192,9 @@ class Control {
   /// Whether this rank has heard that `communicator` failed. Called by observers, on the service
   /// thread.
   virtual bool has_failed(std::uint64_t communicator) const = 0;
-  /// Tells everyone that this rank has left, so that its connections may close without a failure.
-  /// Earlier floods still get out. On the service thread it returns once the sockets have the
-  /// goodbye; elsewhere once the peers have read it, or after 1 s.
+  /// Announces to everyone that this rank has left, so that its connections may close without a
+  /// failure. Earlier floods still get out. On the service thread it returns once the sockets have
+  /// the goodbye; elsewhere once the peers have read it, or after 1 s.
   virtual void leave() = 0;
 
   struct Statistics {

@@ -47,7 +47,7 @@ class Edge final : public std::enable_shared_from_this<Edge> {
   /// until the peer's end, because closing with unread bytes would make the kernel reset the
   /// connection and discard what the peer has not read yet.
   void finish();
-  /// Ends it now; the owner is not told.
+  /// Ends it now, without a report to the owner.
   void close();
 
   /// A heartbeat's check of the traffic since the last one, `passed` ago: whether the peer is due

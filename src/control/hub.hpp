@@ -143,8 +143,8 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   std::optional<Failure> claimed_twice(const Hello& hello) const;
   /// The known process with the caller's rank, if it is not the caller's; else null.
   const PeerAddress* other_as(const Hello& hello) const;
-  /// Tells everyone of the claim. The start-up fails, or the job if the start-up is over only here:
-  /// nobody can tell which process belongs to which job.
+  /// Spreads the claim to everyone. The start-up fails, or the job if the start-up is over only
+  /// here, because nobody knows which process belongs to which job.
   void tell_claim(const Failure& claim);
   std::optional<Refusal> objection(const Hello& hello) const;
   std::optional<Refusal> late_objection(const Hello& hello) const;
@@ -183,7 +183,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
     };
   }
   void spread(const FailureNews& news, std::uint32_t except);
-  /// `rank` has left: if that is news, tells everyone but `from`, which said so.
+  /// `rank` has left: if that is news, passes it to everyone except `from`, which said so.
   void part_with(std::uint32_t rank, std::uint32_t from);
   void settle(const News::Findings& findings);
   void lose(std::uint32_t peer, const PeerAddress& address, const std::string& why);
@@ -199,7 +199,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   void count();
   /// Calls count() once for all that is heard in one turn: it goes through all answers.
   void count_soon();
-  /// Tells the peers of departures that have not been passed on yet.
+  /// Reports to the peers the departures that have not been passed on yet.
   void pass_on_departures();
   void send_departures(Edge& edge, const std::vector<std::uint32_t>& ranks);
   void finish_leaving();
@@ -241,7 +241,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   void pursue(const Publication& asked);
 
   // heartbeat.cpp
-  /// For a new connection: tells the peer this rank's limit, if it has one.
+  /// For a new connection: sends the peer this rank's limit, if it has one.
   void tell_limit(Edge& edge);
   void send_beat(Edge& edge);
   /// Keeps checking the connections, if this rank or a peer has a limit.

@@ -32,7 +32,8 @@ constexpr milliseconds kVerdictGrace{2000};
 constexpr milliseconds kServiceLimit{2000};
 /// When rank 0 checks for the second time whether another process claims to be it.
 constexpr milliseconds kSecondLook{500};
-/// Limits for telling the parent why this rank does not come; that takes the parent's key.
+/// Time limits for reporting to the parent why this rank does not come; that takes the parent's
+/// key.
 constexpr milliseconds kKeyThere{200};
 constexpr milliseconds kFarewell{1000};
 constexpr milliseconds kShortFarewell{250};
@@ -310,8 +311,8 @@ class Joining {
     return progress_.attempt;
   }
 
-  /// Tells a parent that this rank has not met why it does not come. Otherwise the others would
-  /// wait for it until their time limit.
+  /// Reports to a parent that this rank has not met why it does not come. Otherwise the others
+  /// would wait for it until their time limit.
   void tell_parent() {
     const bool decided = await_outcome(Clock::now()).has_value();
     if (membership_.rank == 0 || Clock::now() >= deadline_ || !decided || look().parent_met) return;

@@ -58,7 +58,7 @@ bool News::is_repeated(const FailureNews& news) const {
 }
 
 void News::forget_oldest() {
-  // Keep the last one: it has yet to be told.
+  // Keep the last one: the observers have yet to hear it.
   for (auto key = in_order_.begin(); bytes_ > max_bytes_ && key != std::prev(in_order_.end());) {
     if (observers_.contains(*key)) {
       ++key;

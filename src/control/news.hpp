@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The news that this rank has heard: failures and departures. Each is told once to every observer
-/// that it concerns, also to later subscribers. Knows nothing of connections. Service thread only;
+/// The news that this rank has heard: failures and departures. Every observer that an item concerns
+/// hears it once, also later subscribers. Knows nothing of connections. Service thread only;
 /// observers are called there.
 
 #include <cstddef>
@@ -33,13 +33,13 @@ class News {
   explicit News(std::uint32_t size, std::size_t max_bytes = kMaxBytes)
       : size_(size), max_bytes_(max_bytes) {}
 
-  /// True if it is new: then forward it, and tell the observers afterwards (one of them may end
+  /// True if it is new: then forward it, and notify the observers afterwards (one of them may end
   /// this rank's part at once). Only the first failure of a communicator counts: the peers have
   /// heard of it, or will. If all were passed on, n ranks that lose patience together would cost n
   /// floods.
   bool learn(const FailureNews& news);
   void tell(const FailureNews& news);
-  /// Tells every observer of a failure of all communicators that no other rank will hear of.
+  /// Reports to every observer a failure of all communicators that no other rank will hear of.
   /// Allocates no memory.
   void cry(const Failure& failure) noexcept;
   /// As learn(), for a departure.

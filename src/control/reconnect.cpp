@@ -54,7 +54,7 @@ void Hub::seek_again(milliseconds pause) {
 }
 
 void Hub::seek() {
-  // One call is enough for news: the others have been told.
+  // One call is enough for news: the others have heard them.
   if (leaving_ && !edges_.empty() && (tried_ != rank_ || !brings_news())) {
     seeking_ = false;
     return;
@@ -96,7 +96,7 @@ bool Hub::brings_news() const { return seeking_ && !news_.failures().empty(); }
 
 void Hub::seek_to_leave() {
   if (!edges_.empty() && !brings_news()) {
-    // The peers have been told: give up connecting, unless a call is in progress.
+    // The peers have the news: give up connecting, unless a call is in progress.
     if (!calling_) seeking_ = false;
     reconnect_timer_.cancel();
     return;

@@ -166,7 +166,8 @@ bool RollCalls::ended_by_others(Known& known, const Ranks& gone) {
   for (const auto& [rank, answer] : known.answers) {
     if (rank == self_ || gone.contains(rank) || !ends(answer, known.call.attempt)) continue;
     const Failure why = answer.why;
-    // Without a message: the ranks that it ends hear the reason from the one that lost patience.
+    // The failure has no message: the ranks that it ends hear the reason from the one that lost
+    // patience.
     say(known, {known.call.communicator, known.call.number}, Answer::State::gave_up,
         {gone.begin(), gone.end()}, kNoWords);
     end(known, tl::unexpected(why));

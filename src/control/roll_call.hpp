@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The ranks of a communicator agree on which of them are gone. Every rank tells everyone which
-/// ranks it counts as gone, and adds those that others count. It has decided once all that it does
-/// not count as gone say the same as itself, or as soon as one of those has decided. A rank that
-/// has decided says nothing else.
+/// The ranks of a communicator agree on which of them are gone. Every rank announces to everyone
+/// which ranks it counts as gone, and adds those that others count. It has decided once all that it
+/// does not count as gone say the same as itself, or as soon as one of those has decided. A rank
+/// that has decided says nothing else.
 ///
 /// So any two ranks that do not count each other as gone decide the same. A rank's set only grows.
 /// Let a decide A and b decide B, neither gone for the other. If neither took over a decision,
@@ -15,7 +15,7 @@
 /// Every rank passes on what every other says, also for communicators that it is not in. A rank
 /// numbers its words (Answer::said), and they arrive in that order everywhere. Each connection
 /// keeps it, every rank passes words on at once, and a new connection begins with all remembered
-/// words. So the number of each rank's last word tells for ever what is new, whatever else is
+/// words. So the number of each rank's last word decides for ever what is new, whatever else is
 /// forgotten. An older word does not make up for one that was missed.
 ///
 /// This is one rank's part. It knows nothing of connections: learn() takes the words of others,

@@ -116,7 +116,7 @@ bool Hub::disagrees(const Hello& hello) const {
 
 const PeerAddress* Hub::other_as(const Hello& hello) const {
   if (hello.rank >= size_ || rows_[hello.rank].nonce == 0) return nullptr;
-  // Not if a thread of the same process gave up this start-up, and is in a later one.
+  // Do not, if a thread of the same process gave up this start-up, and is in a later one.
   const auto& known = rows_[hello.rank].address;
   return known.process != hello.row.address.process ? &known : nullptr;
 }
@@ -209,8 +209,8 @@ asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
   Stream stream = std::move(*connected);
   Result<std::optional<Refusal>> answer;
   {
-    // Not the limit of connecting: a callee that has counted us in would take hanging up for our
-    // death.
+    // The limit of connecting does not apply: a callee that has counted us in would take hanging up
+    // for our death.
     const net::Deadline answered(stream, until(self->deadline_));
     std::string frame = encode(Hello{self->rank_, self->size_, row.nonce, self->row_});
     self->sent_.fetch_add(1, std::memory_order_relaxed);

@@ -44,7 +44,7 @@ enum class Type : std::uint8_t {
   waiting = 8,   ///< to one rank, from hop to hop
   question = 9,  ///< a hello that only asks whether the callee is there
   answer = 10,   ///< flooded: a rank's word in a roll call
-  beat = 11,     ///< I live; and the silence after which I count a peer as lost
+  beat = 11,     ///< I live, and after so much silence I count a peer as lost
 };
 
 /// A row of the table on the wire. Every Control draws a new nonce, and a caller names the one it

@@ -56,7 +56,8 @@ class ArrivalBoard {
     return false;
   }
 
-  /// A peer has opened `id`. Returns `thing` if nobody will take it; the caller tells the peer.
+  /// A peer has opened `id`. Returns `thing` if nobody will take it; the caller then says so to the
+  /// peer.
   std::optional<T> arrive(const LinkId& id, T thing) {
     std::lock_guard lock(mutex_);
     if (const auto found = awaited_.find(id); found != awaited_.end()) {

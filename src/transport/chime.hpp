@@ -3,8 +3,8 @@
 
 /// Ends the sleeps of a rank: an eventfd that the bells of several communicators ring, from this
 /// process and others. Nobody reads it. Each sleeper has its own epoll set, in which every ring
-/// shows, and checks its bell for whether it was meant. So no sleeper takes another's ring, and
-/// there are as many descriptors as sleepers, not communicators.
+/// shows. Its own bell says whether the ring was meant for it. So no sleeper takes another's ring,
+/// and there are as many descriptors as sleepers, not communicators.
 
 #include <array>
 #include <cstdint>

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Finds by trial which of two ways to copy lent data takes less time (Copier). The kernel reads
-/// them page by page from the sender's process. Through memory of the link they are copied twice,
-/// and lines go from core to core. Memory that both have mapped needs no copy, but is not as near
-/// as the link's; and a sender is slow to store its next results where the last ones were read.
-/// Which way is better depends on the processor, the size of the pages, and the distance of the
-/// cores, which changes while a virtual machine runs: by a factor of up to four, either way.
+/// Finds by trial which of two ways to copy lent data takes less time (Copier). In one way the
+/// kernel reads the data page by page from the sender's process. In the other they are copied
+/// twice, through memory of the link, and lines go from core to core. Memory that both have mapped
+/// needs no copy, but is not as near as the link's; and a sender is slow to store its next results
+/// where the last ones were read. Which way is better depends on the processor, the size of the
+/// pages, and the distance of the cores, which changes while a virtual machine runs. Either way may
+/// take up to four times as long as the other.
 ///
 /// A period of transfers begins with a few by either way, whichever is known to be better; the rest
 /// goes the better way. Periods grow, so that a wrong decision of the beginning does not last. All
 /// ranks of a collective count its calls about alike, and so do both ranks of an exchange. So they
 /// mostly try the same way at a time, and compare the ways and not mixtures of both. No rank relies
-/// on that, nor on the others coming to the same result. Transfers of ever other sizes go the usual
-/// way.
+/// on that, nor on the others coming to the same result. Transfers whose sizes keep changing go the
+/// usual way.
 
 #include <algorithm>
 #include <array>
@@ -80,8 +81,8 @@ class CopierChoice {
   static constexpr int kFirstPeriod = 64;
   static constexpr int kPeriod = 1024;
   static constexpr int kTries = 6;
-  /// The last ones: those before find lines where the other way has left them. In whose caches they
-  /// are makes half of the time of either.
+  /// Only the last tries are timed: those before find lines in the caches where the other way has
+  /// left them. Where lines are makes half of the time of either way.
   static constexpr int kTimed = kTries - 1;
   /// The first period has more tries: memory that is lent so often gets pages that are read faster
   /// (shm/huge_pages.hpp).
@@ -95,8 +96,8 @@ class CopierChoice {
     Clock::duration sum{0};
     int count = 0;
 
-    /// Without the longest, in which other work may have come between. The shortest tells too
-    /// little: a rank that is behind finds its data in slots, which the other one had to fill.
+    /// Leaves out the longest, in which other work may have come between. The shortest alone would
+    /// mislead: a rank that is behind finds its data in slots that the other one had to fill.
     Clock::duration mean() const { return count < 2 ? kUnknown : (sum - most) / (count - 1); }
   };
 

@@ -32,7 +32,8 @@ class Fallback {
     std::lock_guard lock(mutex_);
     return pairs_.contains(to);
   }
-  /// The fallback works: warns once for each pair. Not earlier: a rank that leaves refuses too.
+  /// The fallback works: warns once for each pair. It does not warn earlier, because a rank that
+  /// leaves refuses too.
   void works(std::uint32_t to) {
     std::lock_guard lock(mutex_);
     const auto found = pairs_.find(to);

@@ -12,8 +12,8 @@
 
 namespace ccoll::inproc {
 
-/// A rank of this process, in whatever job: no two share a listener. A lone rank has none (port 0),
-/// sends only to itself, and needs no Residence.
+/// Identifies a rank of this process, in any job, by its listener: no two ranks share one. A lone
+/// rank has no listener (port 0), sends only to itself, and needs no Residence.
 using Resident = std::pair<std::array<std::uint8_t, 16>, std::uint16_t>;
 inline Resident resident(const PeerAddress& rank) { return {rank.ip, rank.port}; }
 

@@ -66,8 +66,8 @@ inline constexpr std::size_t kLinkSlots = 4;
 /// receiver has read.
 enum class Copier : std::uint8_t { receiver, sender, sender_always, sender_aside };
 
-/// A kind of slices, by which a receiver tells whether it would rather read them where they lie.
-/// Below kLoanClasses; the caller gives the numbers their meaning.
+/// A kind of slices. For each kind a receiver says whether it would rather read them where they
+/// lie. Below kLoanClasses; the caller gives the numbers their meaning.
 using LoanClass = std::uint32_t;
 inline constexpr LoanClass kLoanClasses = 32;
 
@@ -163,7 +163,8 @@ class SendLink {
                                std::shared_ptr<const DirectMemory> /*memory*/) {}
   /// Advances pushed slices; true if anything moved.
   virtual bool progress() = 0;
-  /// Whether lent memory is the owner's again and pushed slices arrive without further calls.
+  /// Whether lent memory belongs to its owner again, and pushed slices arrive without further
+  /// calls.
   virtual bool drained() = 0;
   /// Begins the part of revoke() that may have to wait, so that several links wait at the same
   /// time.

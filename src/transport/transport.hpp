@@ -52,8 +52,8 @@ class Transport {
                                                             std::shared_ptr<Waiter> waiter) = 0;
   /// Takes a connection for a link from this rank's listener. Service thread only.
   virtual void accept(asio::ip::tcp::socket) {}
-  /// Tells `arrivals` of each link that concerns it and arrives before it is opened here, at once
-  /// for those already there. Ends when that communicator is forgotten.
+  /// Reports to `arrivals` each link that concerns it and arrives before it is opened here. Links
+  /// that are there already are reported at once. Ends when that communicator is forgotten.
   virtual void listen(std::shared_ptr<Arrivals> arrivals) = 0;
   /// This rank's part of the communicator has ended: connections for links never opened here are
   /// dropped, also later ones, and their senders learn that nobody reads.

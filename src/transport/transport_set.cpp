@@ -19,7 +19,7 @@ TransportSet::TransportSet(TransportContext context, std::string allowed)
       allowed_(std::move(allowed)),
       choice_(TransportChoice::of(allowed_)) {
   // All are made at once: connections of peers may come before this rank opens its first link. The
-  // order is from the last, because each one falls back on the next.
+  // last one is made first, because each falls back on the next.
   std::shared_ptr<Transport> next;
   for (const auto& kind : transports() | std::views::reverse) {
     const bool is_allowed = choice_.allows(kind);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The two ends of an inproc link find each other here: in the process's one table of links that
-/// only one end has opened.
+/// The two ends of an inproc link find each other here, in the process's table of links that only
+/// one end has opened so far.
 
 #include <cstdint>
 #include <memory>

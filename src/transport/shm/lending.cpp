@@ -188,7 +188,7 @@ asio::awaitable<void> lend(asio::io_context& context, std::string door, std::str
   while (!lent->has_ended()) co_await wait(socket, *lent);
 }
 
-/// The peer's rank; none if it has proven the token but sends nonsense.
+/// The peer's rank; none if the peer, though it has proven the token, sends nonsense.
 asio::awaitable<std::optional<std::uint32_t>> introduced(Socket& socket, std::uint32_t to,
                                                          std::size_t size) {
   const net::Deadline deadline(socket, kPatience);

@@ -246,7 +246,8 @@ bool ShmSendLink::connected() const {
 
 const Failure* ShmSendLink::failure() const {
   if (fallback_link_) return fallback_link_->failure();
-  // Only once settled: slices pushed to a receiver that leaves count as sent, read or not.
+  // Answer only once that is settled: slices pushed to a receiver that leaves count as sent, read
+  // or not.
   if (!failure_ && settled_ && ring_->reader_gone.load() != 0) failure_ = gone(id_.to);
   if (const auto* unheard = hand_over_->unheard.failure(); unheard != nullptr && !failure_)
     if (settled_ || !hand_over_->taken.there()) failure_ = *unheard;

@@ -48,7 +48,8 @@ struct HandOver {
   ProcessMark mark;  ///< of the sender's process; empty if it must not be read
   /// Set once the receiver's process has the memory, or with the reason why it has not.
   Delivery<std::monostate> taken;
-  /// Only ever a failure: why the receiver, which has the memory, cannot be rung.
+  /// Never anything but a failure: the reason why the receiver, which has the memory, cannot be
+  /// rung.
   Delivery<std::monostate> unheard;
   /// Rings the receiver; null until its end is open. `receiver` owns it.
   std::atomic<Doorbell*> doorbell{nullptr};

@@ -67,9 +67,9 @@ static_assert(kSlotBytes >= kCommonSliceBytes);
 /// Maximum bytes of a slice lent from memory that the reader has not mapped.
 inline constexpr std::size_t kMostFetchedBytes = 1 << 20;
 
-/// `kMostUntold`: lines that may be read before the writer is told. `StampBits`: a stamp is its
-/// slice's count without the top bit of this type; it differs from that of the line's previous
-/// slice.
+/// `kMostUntold`: lines that may be read before the reader reports it to the writer. `StampBits`: a
+/// stamp is its slice's count without the top bit of this type; it differs from that of the line's
+/// previous slice.
 template <template <typename> typename Atomic, std::size_t kCount,
           std::size_t kMostUntold = kCount / 8, typename StampBits = std::uint32_t>
 struct BasicRing {
@@ -385,7 +385,7 @@ class BasicRingReader {
     ring_->reading.store(0);
     return ring_->revoked.load() == 0;
   }
-  /// Pops a slice of `bytes`. True if the writer is told, which is news for it.
+  /// Pops a slice of `bytes`. True if that is reported to the writer, for which it is news.
   bool pop(std::size_t bytes) {
     const bool only_line = Ring::Line::holds(bytes);
     lines_ahead_ = only_line ? (kHeadBytes + bytes - 1) / 64 : 0;

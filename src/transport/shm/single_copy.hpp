@@ -16,7 +16,7 @@
 
 namespace ccoll::shm {
 
-/// Identifies a process, even if another gets its number: the value at that address.
+/// Identifies a process by the value at that address, even if another process gets its number.
 struct ProcessMark {
   std::uint64_t address = 0;  ///< 0: the process must not be read from
   std::uint64_t value = 0;

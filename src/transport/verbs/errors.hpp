@@ -21,7 +21,7 @@ struct Path {
   bool is_down = false;    ///< that port is known to be down
 };
 
-/// Whether the status only says that its queue pair had already failed for another reason.
+/// Whether the status only means that its queue pair had already failed for another reason.
 inline bool is_flush(ibv_wc_status status) { return status == IBV_WC_WR_FLUSH_ERR; }
 
 /// For any status but success.

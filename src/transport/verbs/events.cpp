@@ -107,7 +107,7 @@ std::optional<Remark> remark_of(ibv_event_type event, const std::string& where) 
     default:
       break;
   }
-  // Report neither events that a link's error shows, nor those of objects that ccoll lacks.
+  // Do not report events that a link's error shows, nor events of objects that ccoll does not use.
   if (failure_of(event, Path()) || concern_of(event) != Concern::none) return std::nullopt;
   return Remark{LogLevel::info, fmt::format("RDMA: {} reported event {}, which ccoll does not use",
                                             where, static_cast<int>(event))};

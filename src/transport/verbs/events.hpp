@@ -15,7 +15,7 @@
 
 namespace ccoll::verbs {
 
-/// The kind of object that the event is about; tells which element of the event is set.
+/// The kind of object that the event is about; it decides which element of the event is set.
 enum class Concern : std::uint8_t {
   none,   ///< no object that ccoll uses
   pair,   ///< a queue pair

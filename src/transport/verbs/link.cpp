@@ -80,7 +80,7 @@ bool VerbsSendLink::has_room() {
 std::byte* VerbsSendLink::room(std::size_t bytes) {
   if (fallback_link_) [[unlikely]]
     return fallback_link_->room(bytes);
-  // Not has_room(): the queue pair may have failed since the caller asked.
+  // Do not ask has_room() here: the queue pair may have failed since the caller asked.
   CCOLL_CHECK(pair_ && pair_->has_slot() && bytes <= QueuePair::kSlotBytes, "{} bytes to rank {}",
               bytes, id_.to);
   return pair_->room();

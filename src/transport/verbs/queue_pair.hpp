@@ -131,7 +131,7 @@ class QueuePair {
   /// Connects an end that is open. The peer may send before this returns on both sides: receives
   /// are posted since make().
   Status connect(End end, const QueuePairAddress& peer);
-  /// The peer uses it too, so it must be told when this end goes.
+  /// The peer uses the queue pair too, so it must hear when this end goes.
   void confirm() { is_confirmed_ = true; }
   /// No link will take that end. Thread-safe.
   void forsake(End end) { forsaken_.fetch_or(static_cast<std::uint32_t>(end)); }
@@ -141,8 +141,8 @@ class QueuePair {
   /// From here on an arrival at any pair of the group ends a sleep of that rank. Each link that has
   /// called this calls leave() once.
   Status attach(std::shared_ptr<Waiter> waiter, std::shared_ptr<CompletionGroup> completion_group);
-  /// Tells the peer that nothing more comes from `end`. The last link also waits, for a bounded
-  /// time, until the peer's device has confirmed what was sent.
+  /// Announces to the peer that nothing more comes from `end`. The last link also waits, for a
+  /// bounded time, until the peer's device has confirmed what was sent.
   void leave(End end);
 
   /// Processes arrivals; false if there were none. If a sleep is announced, it arms the queues of
@@ -315,7 +315,7 @@ class QueuePair {
   Status connected_;                          // guarded by mutex_
   bool is_over_ = false;                      // guarded by mutex_
   std::atomic<bool> is_confirmed_{false};
-  std::atomic<std::uint32_t> forsaken_{0};  ///< ends whose loss the peer must be told
+  std::atomic<std::uint32_t> forsaken_{0};  ///< ends whose loss the peer must hear of
   std::shared_ptr<Waiter> waiter_;
   std::shared_ptr<CompletionGroup> completion_group_;
   unsigned links_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How slices travel through a queue pair: pushed or lent, to a slot or to the receiver's memory;
+// How slices travel through a queue pair (pushed or lent, to a slot or to the receiver's memory),
 // and how the device gives back the caller's memory.
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Tells the owners of queue pairs about events that end them: the service thread raises an alarm
+/// Informs the owners of queue pairs about events that end them. The service thread raises an alarm
 /// and rings; the owner checks it when no completion has come.
 
 #include <infiniband/verbs.h>

@@ -303,7 +303,7 @@ std::uint8_t Devices::rails() const {
 
 namespace {
 
-/// The reason why IPv4 routes do not lead to other hosts, as far as the kernel tells.
+/// The reason why IPv4 routes do not lead to other hosts, as far as the kernel knows.
 std::optional<std::string> complaint_of_routes(const Port& port) {
   constexpr auto kIpv4 = static_cast<std::uint8_t>(Fabric::roce_ipv4);
   if ((fabrics_of(port) & kIpv4) == 0) return std::nullopt;

@@ -27,9 +27,9 @@ namespace ccoll {
 /// `row_length` elements each, and every row begins `stride` elements behind the row before it:
 /// the first two columns of a matrix with 5 rows of 8 are {data, 10, type, 2, 8}. `count` is then a
 /// multiple of `row_length`, and `stride` is at least `row_length`. What lies between the rows is
-/// neither read nor written. Every operation takes such blocks, and other ranks need not know:
-/// slices are gathered and scattered as they travel. In memory of a GPU, and in collectives of a
-/// communicator whose ranks have GPUs, they are Error{unsupported}.
+/// neither read nor written. Every operation takes such blocks, and other ranks need not know of
+/// the rows: slices are gathered and scattered as they travel. In memory of a GPU, and in
+/// collectives of a communicator whose ranks have GPUs, they are Error{unsupported}.
 struct Block {
   void* data = nullptr;
   std::size_t count = 0;
@@ -87,9 +87,9 @@ concept CountList =
 CCOLL_API std::vector<std::size_t> checked_counts(std::size_t elems,
                                                   std::vector<std::int64_t> counts);
 
-/// `counts` of columns, none of which is below 0 and whose sum is the number of columns of a matrix
-/// of `elems` elements in `rows` rows, or Error{invalid_argument}: what columns() checks. A matrix
-/// without rows may have any number of columns.
+/// Returns `counts` of columns if none is below 0 and their sum is the number of columns of a
+/// matrix of `elems` elements in `rows` rows; Error{invalid_argument} otherwise. columns() checks
+/// by it. A matrix without rows may have any number of columns.
 CCOLL_API std::vector<std::size_t> checked_columns(std::size_t elems, std::size_t rows,
                                                    std::vector<std::int64_t> counts);
 

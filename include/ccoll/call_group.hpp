@@ -14,10 +14,10 @@ namespace ccoll {
 /// of calls come into their streams only when the group ends, or this thread waits for a Work (see
 /// group_end): calls for which GPUs wait for each other's (a team's), and blocking messages. This
 /// thread's later calls in streams follow them, in the order of its calls, while other work that
-/// the caller puts into those streams meanwhile goes before them. Calls that make something for the
-/// caller (split, subgroup, a mesh) or tell it something (probe) cannot wait for the end: they are
-/// Error{invalid_argument}. recv, send_recv and batch cannot tell here what came and return
-/// Received{}, or nothing: only the Work of their `*_async` forms tells.
+/// the caller puts into those streams meanwhile goes before them. Calls whose result the caller
+/// needs at once (split, subgroup, a mesh, probe) cannot wait for the end: they are
+/// Error{invalid_argument}. recv, send_recv and batch do not know here what came and return
+/// Received{}, or nothing: only the Work of their `*_async` forms has it.
 ///
 /// A call with wrong arguments throws at once; calls begun before it go on.
 CCOLL_API void group_begin();

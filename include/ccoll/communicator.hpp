@@ -41,7 +41,7 @@ inline constexpr int kNoColor = -1;
 /// **Buffers** may have any alignment. Input and output are either the same memory, where a call
 /// says so, or do not overlap; only all_to_all and all_to_all_v let them overlap. Blocking calls
 /// return when the caller's buffers may be used again; `*_async` calls return at once.
-/// ccoll/device.hpp tells how calls in CUDA streams and on memory of GPUs are made.
+/// ccoll/device.hpp explains calls in CUDA streams and on memory of GPUs.
 ///
 /// **Threads.** Different communicators may be used by different threads at once. On one
 /// communicator, any thread may make asynchronous calls, send and receive; the threads see to it
@@ -53,8 +53,8 @@ inline constexpr int kNoColor = -1;
 /// rank: operations under way end, and further calls fail at once with the first cause. shrink()
 /// makes a new one. What breaks one communicator breaks no other, not even one of the same ranks; a
 /// rank that is lost breaks all that it was in. These break nothing:
-/// - a call that is refused with Error{invalid_argument}: nothing was sent, and other ranks that
-///   made it wait for this rank until their time limit, or until it makes the call rightly
+/// - a call that is refused with Error{invalid_argument}: nothing was sent. Other ranks that made
+///   it wait for this rank until their time limit, or until it makes the call correctly
 /// - a receive whose message does not fit: Error{mismatch} of that receive alone
 /// - the time limit of probe, and that of Work::wait, whose operation goes on
 /// - a subgroup that does not come about (Error{mismatch} or Error{timed_out}), and a Mesh whose
@@ -71,12 +71,14 @@ class CCOLL_API Communicator {
   /// - Error{invalid_argument}: what is given or set in the environment cannot be right, such as a
   ///   rank, the name of a transport or an algorithm, an interface, a token's file
   /// - Error{timed_out}: the store did not answer, or not all ranks came, within `start_timeout`;
-  ///   it names those missing. So do ranks that were told different sizes wait for each other
+  ///   it names those missing. Ranks that were given different sizes also wait for each other until
+  ///   then
   /// - Error{mismatch}: ranks were started with different options
   /// - Error{unsupported}: the transport that was asked for does not reach a rank
   /// - Error{exhausted}: threads, descriptors or ports ran out
   /// - Error{peer_lost}: a rank or the store's server went away meanwhile
-  /// - what a store of the caller's own throws: an Error with its kind, all else as Error{internal}
+  /// - what a store of the caller's own throws: an Error with its kind, everything else as
+  ///   Error{internal}
   static Communicator create(
       const CommunicatorOptions& options = CommunicatorOptions::from_environment());
   /// From `environment`.
@@ -123,13 +125,13 @@ class CCOLL_API Communicator {
   /// been over before it showed that another rank made a different call (a last broadcast to which
   /// each of two ranks sent as the root). To find that, a rank that closes tells its ring
   /// neighbours its last 8 calls, and they compare; it waits until they have them, 200 ms at most.
-  /// If ranks close at once, at least one is told. Only two ranks can compare the counts of a
-  /// gather_v, scatter_v or all_to_all_v: if one of these calls was such a call, it waits until all
-  /// have closed, 1 s at most, and all are told. Otherwise it is not collective: if a rank closes
-  /// its last communicator before another has made its call, only the other one learns of a
-  /// difference, from its call or close. In a reduction's function that a call of this communicator
-  /// is in on the same thread, it is Error{invalid_argument}, and the communicator is as before.
-  /// Whatever else it throws, the communicator has ended, as if moved from.
+  /// If ranks close at once, at least one of them gets the error. Only two ranks can compare the
+  /// counts of a gather_v, scatter_v or all_to_all_v: if one of these calls was such a call, it
+  /// waits until all have closed, 1 s at most, and all get it. Otherwise it is not collective: if a
+  /// rank closes its last communicator before another has made its call, only the other one learns
+  /// of a difference, from its call or close. In a reduction's function that a call of this
+  /// communicator is in on the same thread, it is Error{invalid_argument}, and the communicator is
+  /// as before. Whatever else it throws, the communicator has ended, as if moved from.
   void close();
   /// Ends all that is under way in this communicator, on every rank, and breaks it, as if a call
   /// had failed. The Error{aborted} contains this rank and `reason`. From any thread,
@@ -151,7 +153,7 @@ class CCOLL_API Communicator {
   /// From its options, else made up: "world", "world/split1:0", "world/group(ranks 0-2)".
   const std::string& name() const;
   /// The first cause if the communicator is broken, or the loss of one of its ranks, as a call
-  /// would be told; empty otherwise. From any thread; it never waits, and makes no progress.
+  /// would report it; empty otherwise. From any thread; it never waits, and makes no progress.
   std::string error() const;
   /// The kind of error(); nothing if that is empty.
   std::optional<ErrorKind> error_kind() const;
@@ -212,17 +214,18 @@ class CCOLL_API Communicator {
 
   /// A new communicator of the ranks that are still there, in their order, to go on after some were
   /// lost. Every rank that is left must call it, whether the communicator is broken or as good as
-  /// new. Ranks that were lost, have left, or have closed this communicator, are not waited for.
-  /// All others are, within the new communicator's time limit (`options.timeout`, or this one's),
-  /// however many are lost meanwhile, rank 0 too.
+  /// new. It does not wait for ranks that were lost, have left, or have closed this communicator.
+  /// It waits for all others, within the new communicator's time limit (`options.timeout`, or this
+  /// one's), however many are lost meanwhile, rank 0 too.
   ///
-  /// The ranks agree on who is gone: no two of them make different communicators of each other. A
-  /// rank that dies while they agree may still be counted in. Then the new communicator breaks in
-  /// turn, on all its ranks, and can be shrunk itself; so call it on the newest in a loop until a
-  /// call succeeds. If the failure was no loss (a mismatch, a time limit), all ranks are in it.
-  /// This communicator stays as it was; shrinking it again is another roll call of all its ranks.
-  /// Every rank passes on a few short messages of each other rank; no store is needed. Not between
-  /// group_begin and group_end, and by one thread at a time (Error{invalid_argument}). Throws
+  /// The ranks agree on which of them are gone: no two of them make different communicators of each
+  /// other. A rank that dies while they agree may still be counted in. Then the new communicator
+  /// breaks in turn, on all its ranks, and can be shrunk itself; so call it on the newest in a loop
+  /// until a call succeeds. If the failure was no loss (a mismatch, a time limit), all ranks are in
+  /// it. This communicator stays as it was; shrinking it again is another roll call of all its
+  /// ranks. Every rank passes on a few short messages of each other rank; no store is needed. Not
+  /// between group_begin and group_end, and by one thread at a time (Error{invalid_argument}).
+  /// Throws
   /// - Error{timed_out} on all ranks, even on those that come too late, which it names. It breaks
   ///   nothing: call it again for the next attempt
   /// - Error{peer_lost} on a rank that the others count as lost: it lives, but its control
@@ -230,7 +233,7 @@ class CCOLL_API Communicator {
   /// - Error{exhausted}: no descriptors or memory for the new communicator, which is then broken
   ///   for the others, too
   Communicator shrink(const GroupOptions& options = {});
-  /// The same without the ranks `excluded`, which are not waited for, whether they are there or
+  /// The same without the ranks `excluded`. It does not wait for these, whether they are there or
   /// not. All others call it, with the same ranks in any order; a rank that gives other ones waits
   /// until its time limit. A number that is no rank here, or is this rank's own, is
   /// Error{invalid_argument}. For the others, this communicator is as after shrink().
@@ -243,8 +246,8 @@ class CCOLL_API Communicator {
   // Operations. Every buffer is a block (ccoll/blocks.hpp): a vector, a span or an array converts
   // to one, and Block(data, count, type) names plain memory. Counts are in elements. The input
   // and the output have one type, and their counts fit each other as each operation says
-  // (Error{invalid_argument} otherwise, before anything is sent). A rooted operation does not look
-  // at the block that a rank has no use for: pass {}.
+  // (Error{invalid_argument} otherwise, before anything is sent). A rooted operation ignores the
+  // block that a rank has no use for: pass {}.
 
   /// output = op over all ranks' inputs; all have the same count. In place: the same memory.
   void all_reduce(const ConstBlock& input, const Block& output, const Reduction& op = ReduceOp::sum,
@@ -383,8 +386,8 @@ class CCOLL_API Communicator {
   // Byte strings whose lengths the other ranks do not know. Not between group_begin and group_end:
   // they wait. A rank that has no memory for them ends the communicator for all (`exhausted`).
 
-  /// The root's `bytes`, on every rank; the others' are not looked at. CallOptions::algorithm is
-  /// one of broadcast's.
+  /// The root's `bytes`, on every rank; the others' are ignored. CallOptions::algorithm is one of
+  /// broadcast's.
   std::string broadcast_bytes(std::string_view bytes, int root, const CallOptions& options = {});
   /// Everyone's `bytes` by rank, on every rank. CallOptions::algorithm is one of all_gather_v's.
   std::vector<std::string> all_gather_bytes(std::string_view bytes,
@@ -418,7 +421,7 @@ class CCOLL_API Communicator {
   void send(const ConstBlock& block, int to, int tag = 0, const CallOptions& options = {});
   Work send_async(const ConstBlock& block, int to, int tag = 0, const CallOptions& options = {});
 
-  /// The message may be shorter than the block; the result tells its length. A message that is
+  /// The message may be shorter than the block; the result has its length. A message that is
   /// longer, or whose bytes are no whole elements of the block's type, is Error{mismatch}: it stays
   /// the first to be received, and nothing is broken. The sender's type is not compared.
   Received recv(const Block& block, int from, int tag = 0, const CallOptions& options = {});

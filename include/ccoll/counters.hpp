@@ -12,9 +12,9 @@ namespace ccoll {
 
 /// Traffic between a rank and one other, by one transport.
 ///
-/// It counts slices of collectives, as their schedules cut the data, and messages of send and recv,
-/// each as one however it is cut; empty slices are not sent. Bytes are those of the data, without
-/// headers and without the exchanges of connections and start-up.
+/// It counts slices of collectives, as their schedules cut the data. A message of send and recv
+/// counts as one, however it is cut. Empty slices are not sent. Bytes are those of the data,
+/// without headers and without the exchanges of connections and start-up.
 struct PeerCounters {
   int rank = 0;  ///< of the communicator; this rank itself, if it sends to itself
   std::string transport;
@@ -25,8 +25,8 @@ struct PeerCounters {
   /// How often a thread slept in a call of this rank that waited for that one. Waits shorter than
   /// falling asleep takes (some 0.1 ms) are not counted, nor are those in the background.
   std::uint64_t waits = 0;
-  /// How long, in all. If several ranks are awaited at once, each is charged with all of it. A rank
-  /// that others charge, and that has lost little time itself, is late.
+  /// How long it slept in all. If several ranks are awaited at once, each is charged with all of
+  /// it. A rank that others charge, and that has lost little time itself, is late.
   std::chrono::nanoseconds time_lost{0};
   /// Connections tried again, sends for which the socket had no room, and links that had to take
   /// another transport than the pair's best.

@@ -9,9 +9,9 @@
 /// its results are there for what is put into the stream afterwards. The call returns at once: it
 /// waits neither for the GPU nor for other ranks. Its buffers are memory of the rank's GPU or of
 /// the host, and belong to the call until the stream has passed it. The `*_async` form returns a
-/// Work for the host's view. A blocking recv, send_recv or batch in a stream cannot tell what came,
-/// and a message that does not fit shows in the Work alone. The time limit begins when the stream
-/// reaches the call.
+/// Work for the host's view. A blocking recv, send_recv or batch in a stream does not return what
+/// came, and a message that does not fit shows in the Work alone. The time limit begins when the
+/// stream reaches the call.
 ///
 /// **Order.** Messages of different streams may overtake one another; messages without a stream
 /// keep their order. A receive holds back everything behind it in its stream: two ranks that send
@@ -26,7 +26,7 @@
 /// may wait for each other as if they were one.
 ///
 /// **Collectives made by GPUs.** If every rank has a GPU and all ranks are on one host, the GPUs
-/// make collectives themselves and no data pass through the host (DeviceOptions::way). Messages,
+/// make collectives themselves. No data pass through the host then (DeviceOptions::way). Messages,
 /// v-operations, coalesced calls, pre-multiplied sums and the caller's own functions still pass
 /// through the host. All collectives of such a communicator take place in streams, also those
 /// without a stream and those on memory of the host. Make a second communicator without a device
@@ -114,16 +114,16 @@ struct CCOLL_API DeviceOptions {
   /// kernels. Collectives that need more pass through the host. 0: as many as the GPU runs at once,
   /// but 16 for each rank by kernels of several processes, and 32 by steps. CCOLL_DEVICE_BLOCKS.
   std::size_t blocks = 0;
-  /// Copies are not used on memory that another GPU of the team cannot reach, nor where a trial of
-  /// them fails when the communicator is made, which logs a warning. By steps only `always` makes
-  /// copies, through memory that all ranks share. An abort does not end copies that have begun.
-  /// CCOLL_DEVICE_COPIES.
+  /// Copies are not used on memory that another GPU of the team cannot reach. They are tried when
+  /// the communicator is made: if that fails, it logs a warning, and they are not used either. By
+  /// steps only `always` makes copies, through memory that all ranks share. An abort does not end
+  /// copies that have begun. CCOLL_DEVICE_COPIES.
   DeviceCopies copies = DeviceCopies::by_size;
-  /// If network card and GPU can do it (docs/gpu.md), messages in streams between ranks that RDMA
-  /// serves go from and to memory of the GPU without a copy on the host. This holds for messages
-  /// above CommunicatorOptions::eager_limit, and not with `checksum`. The first such message of a
-  /// pair, in either direction, is copied: it brings the link. Messages of graphs stay as they were
-  /// captured. CCOLL_GPU_DIRECT.
+  /// For messages in streams between ranks that RDMA serves: if network card and GPU can do it
+  /// (docs/gpu.md), they go from and to memory of the GPU without a copy on the host. This holds
+  /// for messages above CommunicatorOptions::eager_limit, and not with `checksum`. The first such
+  /// message of a pair, in either direction, is copied: it brings the link. Messages of graphs stay
+  /// as they were captured. CCOLL_GPU_DIRECT.
   bool direct_messages = false;
 };
 

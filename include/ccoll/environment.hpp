@@ -27,7 +27,7 @@ struct CCOLL_API Environment {
   /// Whether `store` is a file of this host that ccoll named itself, after the user and the
   /// launcher's job, because the launcher gave no address: the last rank to leave removes it.
   bool meeting_place = false;
-  /// Tells jobs apart that meet at the same store: run id and restart count, or the job's id.
+  /// Distinguishes jobs that meet at the same store: run id and restart count, or the job's id.
   /// CCOLL_JOB overrides it.
   std::string job;
   /// The file that holds the job's token, or empty.

@@ -29,12 +29,12 @@ enum class Where : std::uint8_t {
 /// Data that are read directly have been read when the call returns, so a call that sends ordinary
 /// memory may return earlier.
 ///
-/// It needs no communicator, belongs to the process, and may be used with any number of
-/// communicators, threads and calls, one after the other or (to send) at a time. Freeing, which
-/// deregisters, waits for no peer; calls that use it must be over. Each takes one file descriptor,
-/// and one mapping for each rank that it was sent to. All of them together take one more descriptor
-/// at either end of each such pair. It is meant for a few large buffers, not for thousands of small
-/// ones. Like any value it is not thread-safe by itself; a forked child has no part in it.
+/// It needs no communicator and belongs to the process. Any number of communicators, threads and
+/// calls may use it, one after the other or (to send) at a time. Freeing, which deregisters, waits
+/// for no peer; calls that use it must be over. Each takes one file descriptor, and one mapping for
+/// each rank that it was sent to. All of them together take one more descriptor at either end of
+/// each such pair. It is meant for a few large buffers, not for thousands of small ones. Like any
+/// value it is not thread-safe by itself; a forked child has no part in it.
 ///
 /// Nothing is left behind however a process ends: it is a memfd.
 ///
@@ -48,7 +48,7 @@ enum class Where : std::uint8_t {
 /// at the latest with their communicators.
 ///
 /// GPU memory that the user has from cudaMalloc is read directly, too, once it is registered.
-/// register_memory(data, bytes) tells what must be done before it is freed.
+/// register_memory(data, bytes) says what must be done before it is freed.
 class CCOLL_API Memory {
  public:
   /// No memory.
@@ -103,9 +103,9 @@ class CCOLL_API Memory {
                                                std::uint64_t file_offset = 0);
 
 /// Registers GPU memory that the user has from CUDA: `bytes` at `data`, somewhere in one
-/// allocation. Any number of its parts may be registered that do not overlap. CUDA tells what is
-/// GPU memory, if it is in use in this process already. The memory stays the caller's and must last
-/// as long as the result, whose end deregisters it.
+/// allocation. Any number of its parts may be registered that do not overlap. CUDA is asked whether
+/// it is GPU memory, if CUDA is in use in this process already. The memory stays the caller's and
+/// must last as long as the result, whose end deregisters it.
 ///
 /// Memory of cudaMalloc: ranks of other processes open its allocation by legacy CUDA IPC, once in a
 /// process, and read it like memory of allocate(bytes, Where::device). (For small allocations CUDA

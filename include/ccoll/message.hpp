@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Messages between two ranks: what a receive tells, and the parts of a batch. The calls are
+/// Messages between two ranks: the result of a receive, and the parts of a batch. The calls are
 /// Communicator's.
 
 #include <cstddef>

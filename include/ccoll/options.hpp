@@ -60,9 +60,9 @@ struct SharedMemoryOptions {
   std::size_t slot_bytes = std::size_t{256} << 20;
   /// Ranks of a host may read data that this rank sends directly from ordinary memory, by
   /// process_vm_readv(2), and this rank may read theirs: one copy instead of two. Each link tries
-  /// it when it is made. Data pass through shared slots if one of the two ranks does not want it,
-  /// or if the kernel forbids it then or later (ptrace_scope, seccomp, lost privileges, memory of a
-  /// device). CCOLL_SINGLE_COPY.
+  /// it when it is made. If one of the two ranks does not want it, or the kernel forbids it then or
+  /// later (ptrace_scope, seccomp, lost privileges, memory of a device), data pass through shared
+  /// slots. CCOLL_SINGLE_COPY.
   bool single_copy = true;
   /// Memory of this process that other ranks read again and again may become huge pages, by
   /// madvise(2)'s MADV_COLLAPSE if the system allows it. Bytes and addresses stay as they are,
@@ -83,12 +83,13 @@ struct CCOLL_API CommunicatorOptions {
   /// The limit of start-up; more than 0, or kNoLimit. CCOLL_START_TIMEOUT, in seconds.
   std::chrono::milliseconds start_timeout = std::chrono::seconds(60);
   /// Once a stop is requested, create() throws Error{aborted} within 1 s, whatever it waits for,
-  /// and so do the other ranks that have met this one. A store of the caller's own is waited for
-  /// until its function returns. It ends nothing in a communicator that has been made.
+  /// and so do the other ranks that have met this one. If a store of the caller's own is busy, it
+  /// waits until the store's function returns. A stop ends nothing in a communicator that has been
+  /// made.
   std::stop_token start_stop = {};
-  /// A call or message that has not moved for this long is reported once, as a warning in the log:
-  /// with the ranks that it waits for, and what they do. Start-up reports this often which ranks
-  /// are missing. Nothing ends by that. 0: never. Ranks may differ. CCOLL_WARN_AFTER, in seconds.
+  /// If a call or message has not moved for this long, the log warns of it once: with the ranks
+  /// that it waits for, and what they do. Start-up reports at this interval which ranks are
+  /// missing. Nothing ends by that. 0: never. Ranks may differ. CCOLL_WARN_AFTER, in seconds.
   std::chrono::milliseconds warn_after = std::chrono::seconds(60);
   /// A rank counts as lost when its control peers have heard nothing from it for this long: its
   /// process was stopped, or its host or network has gone. Ranks say something ten times as often,

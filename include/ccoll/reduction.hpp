@@ -17,7 +17,7 @@
 /// finite, whatever the algorithm. For n ranks' contributions x it is the mean, rounded once to the
 /// type, after an error in float32 of at most n × 2^-24 × the mean of |x|. Algorithms that do not
 /// combine all in one step move four bytes for each such element. The choice counts that, and may
-/// differ from the one that Communicator::explain tells for a sum.
+/// differ from the one that Communicator::explain shows for a sum.
 ///
 /// Other averages, and all sums, are infinite (NaN in float8_e4m3) if a partial sum leaves the
 /// type's range, though later contributions may lead back into it. Partial sums depend on the

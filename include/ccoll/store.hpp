@@ -68,7 +68,7 @@ class CCOLL_API Store {
   /// key. A caller that times out no longer counts.
   virtual void barrier(std::string_view key, std::size_t count, Timeout timeout = kTimeout) = 0;
   /// "host:port" of a store that is reached over a network; empty for others. Ranks that meet at it
-  /// are reached by the interface of the route there, unless told otherwise.
+  /// are reached by the interface of the route there, unless set otherwise.
   virtual std::string address() const { return {}; }
 };
 

@@ -32,7 +32,7 @@ enum class DataType : std::uint8_t {
   float64,
   float8_e4m3,  ///< OCP's E4M3: no infinities; torch's float8_e4m3fn, NCCL's ncclFloat8e4m3
   float8_e5m2,  ///< OCP's E5M2: the upper half of a float16
-  boolean,      ///< "bool": one byte, of which any value but 0 counts as true
+  boolean,      ///< "bool": one byte, and any value but 0 counts as true
 };
 
 /// Every DataType.
@@ -152,7 +152,7 @@ template <>
 struct DataTypeOf<std::int64_t> : std::integral_constant<DataType, DataType::int64> {};
 template <>
 struct DataTypeOf<std::uint64_t> : std::integral_constant<DataType, DataType::uint64> {};
-// long and long long are two types of 64 bits, of which std::int64_t is one.
+// long and long long are two types of 64 bits, and std::int64_t is one of them.
 static_assert(sizeof(long) == 8 && sizeof(long long) == 8);
 template <>
 struct DataTypeOf<std::conditional_t<std::is_same_v<std::int64_t, long>, long long, long>>

@@ -4,7 +4,7 @@
 
 /* NCCL's C interface at level 2.27.7, as ccoll's libnccl.so.2 has it: a program that includes this
  * header is linked with -lnccl and runs on ccoll. Programs that were built with NVIDIA's headers
- * run unchanged, too. docs/nccl.md tells what differs and what is refused.
+ * run unchanged, too. docs/nccl.md says what differs and what is refused.
  *
  * If CUDA's headers are there they are included, as NCCL's clients expect. If they are not, or
  * CCOLL_NCCL_NO_CUDA_HEADERS is defined, a stream is an opaque pointer. */

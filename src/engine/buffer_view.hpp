@@ -28,8 +28,8 @@ inline bool has_rows(const BufferView& view) {
 }
 
 /// Calls visit(data, first, elems) for each stretch of contiguous memory of a segment's elements
-/// [from, to), which the buffer counts: where it begins, how many elements of the buffer are before
-/// it, and how many it has.
+/// [from, to), which the buffer counts. `data`: where the stretch begins; `first`: how many
+/// elements of the buffer are before it; `elems`: how many it has.
 template <class Visit>
 void for_each_stretch(const BufferView::Segment& segment, std::uint64_t from, std::uint64_t to,
                       std::size_t elem_bytes, const Visit& visit) {

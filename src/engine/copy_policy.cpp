@@ -12,8 +12,8 @@ namespace {
 
 using Trial = CopyRules::Trial;
 
-/// A core's own caches hold so much of one rank's data. A rank that combines them reads them there
-/// as fast as out of slots.
+/// A core's own caches hold this much of one rank's data. A rank that combines them reads them
+/// there as fast as out of slots.
 constexpr std::uint64_t kNearBytes = 1 << 20;
 
 /// Two ranks whose data are one to three times their share of the cache are fastest if both copy,
@@ -76,7 +76,7 @@ CopyRules copy_rules(const CopySituation& situation) {
   const auto cached = situation.cached_bytes;
   const bool only_sends = situation.sends && !situation.receives;
   const bool is_pair = situation.ranks == 2;
-  // The one receiver of what is reduced has all the combining to do.
+  // The only receiver of the reduced data has all the combining to do.
   const bool feeds = only_sends && situation.reduces && is_pair;
 
   CopyRules rules;

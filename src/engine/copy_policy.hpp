@@ -35,7 +35,8 @@ struct CopySituation {
 
 struct CopyRules {
   /// The rank that finds the better of two ways by trials. A rank that only sends may be done
-  /// before its data are read, so it cannot time a way. Its only receiver times both, and tells it.
+  /// before its data are read, so it cannot time a way. Its only receiver times both, and reports
+  /// the better one to it.
   enum class Trial : std::uint8_t { none, own, of_the_receiver, for_the_sender };
 
   Copier usual = Copier::receiver;
@@ -63,8 +64,8 @@ class CopyPolicy {
   void set(const CopySituation& situation);
 
   /// Begins a run. `results`: contiguous memory of the results, or null. `counts`: the time of the
-  /// run tells how long its way takes. It does not if a part of the input is yet to come, or if a
-  /// buffer has rows with gaps, which are never lent.
+  /// run counts as that of its way. It does not count if a part of the input is yet to come, or if
+  /// a buffer has rows with gaps, which are never lent.
   void begin(Outgoing to, Incoming from, bool in_place, bool counts, const std::byte* results) {
     copier_ = in_place ? rules_.in_place : rules_.usual;
     if (rules_.trial != CopyRules::Trial::none) try_ways(to, from, counts, results);

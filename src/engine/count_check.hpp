@@ -23,8 +23,7 @@ class CountCheck {
   static Result<std::unique_ptr<CountCheck>> make(const Program& program, Rank size,
                                                   LinkTable& links);
 
-  /// Begins alongside a run of all_to_all on rank `rank`; `sent` and `expected`: its counts by
-  /// rank.
+  /// Begins beside a run of all_to_all on rank `rank`; `sent` and `expected`: its counts by rank.
   void start(const PlanRun& run, Rank rank, const std::vector<std::uint64_t>& sent,
              const std::vector<std::uint64_t>& expected);
   Result<bool> advance() { return plan_->advance(); }

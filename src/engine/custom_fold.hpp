@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Combines with the caller's function, and copes with its needs and effects: it wants aligned
-/// memory, accumulates in an operand, and may throw or fork.
+/// Combines with the caller's function. That needs aligned memory, accumulates in an operand, and
+/// may throw or fork.
 
 #include <cstddef>
 #include <optional>

@@ -49,7 +49,7 @@ class LinkTable {
       std::uint64_t before, std::uint16_t lanes,
       const std::function<bool(Rank, const SliceHeader&)>& counts = {}) const;
 
-  /// Tells this rank's links with that peer, also those opened later, that it has gone.
+  /// Informs this rank's links with that peer, also those opened later, that it has gone.
   void peer_gone(Rank peer, Departure how, const Failure& why);
 
   /// Adds the retries of its links.

@@ -20,7 +20,7 @@ constexpr std::size_t kBytesAtOnce = 256 << 10;
 /// the slices that are lent together.
 constexpr std::size_t kLentBytesAtOnce = 1 << 20;
 
-/// Ranks of an all_to_all_v that all tell each other that they have nothing.
+/// In an all_to_all_v of up to so many ranks, all send each other word that they have nothing.
 constexpr Rank kMostTold = 64;
 
 }  // namespace

@@ -111,7 +111,7 @@ class Plan {
   void interpret_only() { can_be_short_ = false; }
 
   Algorithm algorithm() const { return algorithm_; }
-  /// After a failure: whether all that is known is that some ranks' counts for each other differ.
+  /// After a failure: whether it only says that some ranks' counts for each other differ.
   bool counts_differ() const;
   /// The windows of runs with these block sizes, where the plan's problem leaves them open.
   Windows windows(const std::vector<std::uint64_t>& block_counts,
@@ -316,10 +316,10 @@ class Plan {
   void send(const ReadyStep& step, const SliceHeader& header, const std::byte* lent,
             std::byte* shared);
   void combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot);
-  /// So many of sources_, a piece of the step's data, to contiguous memory.
+  /// Combines so many of sources_, a piece of the step's data, into contiguous memory.
   void combine_piece(const ReadyLane& lane, const ReadyStep& step, std::size_t sources,
                      std::byte* out, std::size_t bytes, bool streams);
-  /// So many of sources_, a piece of the step's data, to where it is lent from, as
+  /// Combines so many of sources_, a piece of the step's data, to where it is lent from, as
   /// Copier::sender_aside has it.
   void combine_aside(const ReadyStep& step, std::size_t sources, std::byte* out, std::size_t bytes);
   /// Whether the present step stores more than the caches keep, and nobody reads it there soon.

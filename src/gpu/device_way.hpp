@@ -79,7 +79,7 @@ struct TeamWayOptions {
   std::shared_ptr<Staging> staging;  ///< for this rank's calls that the host makes
 };
 
-/// Each of the `size` ranks calls it; it waits for none of them. A failure is the same on all
+/// Each of the `size` ranks calls it, and it waits for no other rank. A failure is the same on all
 /// ranks: no rank has a team that another lacks. Loads the kernels and allocates the memory.
 Result<std::shared_ptr<DeviceWay>> join_team(const TeamWayOptions& options);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How the ranks of a host tell each other at set-up what they share: bytes and file descriptors.
-/// Knows no CUDA.
+/// How the ranks of a host exchange at set-up what they share: bytes and file descriptors. Knows no
+/// CUDA.
 
 #include <chrono>
 #include <cstdint>

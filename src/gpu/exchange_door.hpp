@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// How the ranks of a host get an Exchange. Each opens a door, an abstract Unix socket, and tells
-/// the others its address by some means that they trust; then they connect. A peer has to be of the
-/// same user and to know the door's secret. Knows no CUDA.
+/// How the ranks of a host get an Exchange. Each opens a door, an abstract Unix socket, and sends
+/// the others its address by some means that they trust; then they connect. A peer has to belong to
+/// the same user and to know the door's secret. Knows no CUDA.
 
 #include <array>
 #include <cstdint>

@@ -221,7 +221,7 @@ Status StagedStreamOp::put_writes(std::size_t part, cudaStream_t stream) {
   return {};
 }
 
-/// Waits until the step is ordered, or the call is over. A step's end is told as a part's.
+/// Waits until the step is ordered, or the call is over. A step's end is reported like a part's.
 Status StagedStreamOp::put_step(std::uint32_t step, cudaStream_t stream, StreamHold& hold) {
   CCOLL_TRY(leases_->wait_for_host(lease_, stream, {.parts = step}));
   const auto at = step % orders_.size() * sizeof(CopyOrder);
@@ -253,8 +253,9 @@ void StagedStreamOp::release() {
 
 Status StagedStreamOp::put(cudaStream_t stream, StreamHold& hold) {
   CCOLL_TRY(leases_->wait_for_room(lease_, stream));
-  // A part's inputs come to the place of a part whose results are copied before: that needs no word
-  // between them. While the host makes a part, the next one's inputs come, or have come.
+  // A part's inputs come to the place of a part whose results have been copied by then, so no word
+  // is needed between the two. While the host makes a part, the next one's inputs come, or have
+  // come.
   std::size_t read = 0;
   for (std::size_t part = 0; part < parts_.size(); ++part) {
     for (; read < std::min(part + places_, parts_.size()); ++read)

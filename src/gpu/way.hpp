@@ -2,8 +2,9 @@
 #pragma once
 
 /// How a communicator's calls take place in CUDA's streams. The interface is the same whether the
-/// host makes the call, on memory of its own to which the stream copies (staging.hpp), or the
-/// device itself (device_way.hpp). All ranks know alike which way a call takes.
+/// host or the device makes the call. The host does so on memory of its own, to which the stream
+/// copies (staging.hpp); for the device see device_way.hpp. All ranks know alike which way a call
+/// takes.
 ///
 /// Needs no CUDA headers. A build without CUDA has no way of either kind.
 
@@ -43,7 +44,7 @@ std::uint64_t bytes_of_allocation_from(const void* address);
 /// Whether work put into the stream, which belongs to `device`, becomes part of a graph.
 Result<bool> is_captured(cudaStream_t stream, int device);
 /// The stream's device; empty for a default stream, which every device has, and where CUDA does not
-/// tell. `user`: the device for whose sake the caller asks.
+/// say. `user`: the device for which the caller asks.
 std::optional<int> device_of_stream(cudaStream_t stream, int user);
 
 /// CUDA's threads call it; CUDA must not be called there. It must not wait for anything that needs

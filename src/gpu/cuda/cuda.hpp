@@ -20,10 +20,10 @@
 
 namespace ccoll::device {
 
-/// How long kernels and streams have to end once they are told to.
+/// How long kernels and streams have to end once they are asked to.
 inline constexpr std::chrono::seconds kGrace{5};
 
-/// `what` was tried, and failed with `error`. This clears CUDA's last error, which the caller's own
+/// The failure of `what`, by CUDA's `error`. This clears CUDA's last error, which the caller's own
 /// check must not find.
 inline Failure cuda_failure(cudaError_t error, std::string_view what) {
   (void)cudaGetLastError();
@@ -64,7 +64,7 @@ inline Result<int> attribute(cudaDeviceAttr which, int device) {
   return value;
 }
 
-/// Whether the GPU has a context in this process; true if that cannot be told.
+/// Whether the GPU has a context in this process; true if that is not known.
 bool has_context(int device);
 
 /// Sets the calling thread's current device until the end of a scope. A device without a context
@@ -143,8 +143,8 @@ inline Result<OwnEvent> make_event(unsigned flags = cudaEventDisableTiming) {
   return OwnEvent(event);
 }
 
-/// Whether a stream has reached the event, which is of `device`. A query while another one is
-/// current would give that a context: also GPU 0, on a thread that has used none yet.
+/// Whether a stream has reached the event, which is of `device`. A query while another device is
+/// current would give that one a context. On a thread that has used no device yet, that is GPU 0.
 inline Result<bool> has_happened(const OwnEvent& event, int device) {
   const CurrentDevice current(device);
   CCOLL_TRY(current.status());

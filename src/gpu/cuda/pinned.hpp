@@ -75,7 +75,7 @@ class Ring {
     std::uint64_t offset;
     bool has_room;
   };
-  /// `words`: told when there is room, if there is none yet.
+  /// `words`: they learn when there is room, if there is none yet.
   Taken take(std::uint64_t bytes, Words* words) {
     const std::uint64_t begin = end_ + bytes > bytes_ ? 0 : end_;
     pieces_.push_back({begin, begin + bytes, words, false, false});
@@ -94,7 +94,7 @@ class Ring {
     }
     for (std::size_t i = first_waiting(); i < pieces_.size() && is_free(i); i = first_waiting()) {
       pieces_[i].has_room = true;
-      // The words of a piece that is over may be another's already.
+      // Once a piece is over, its words may belong to another one already.
       if (pieces_[i].is_over) continue;
       std::atomic_ref(pieces_[i].words->room).store(1, std::memory_order_release);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A stream's, or a graph's, hold on a call, and the host functions by which the stream tells how
+/// A stream's, or a graph's, hold on a call, and the host functions by which the stream reports how
 /// far it has come. Needs CUDA's headers: only sources include this.
 
 #include <cuda_runtime_api.h>
@@ -42,7 +42,7 @@ bool is_in_listener();
 
 /// Gives the hold to the graph into which `stream` is captured, even if this fails.
 Status give_to_graph(cudaStream_t stream, std::unique_ptr<StreamHold> hold);
-/// The stream marks that it has reached the call, and tells the listener.
+/// The stream marks that it has reached the call, and calls the listener.
 Status tell_reached(cudaStream_t stream, StreamHold& hold);
 /// The same for a part of the call behind the first.
 Status tell_part_reached(cudaStream_t stream, StreamHold& hold);

@@ -24,7 +24,7 @@ struct CallLoans {
   bool lends(std::size_t buffer, bool if_separate) const {
     return of[buffer] && (are_apart || !if_separate);
   }
-  /// The value that readers are told (said_of_loan).
+  /// The value that readers get (said_of_loan).
   std::uint32_t said(std::size_t buffer) const {
     return of[buffer] ? said_of_loan(of[buffer]->number, are_apart) : 0;
   }

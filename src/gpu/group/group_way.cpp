@@ -47,9 +47,9 @@ class SharedStreamGroup final : public std::enable_shared_from_this<SharedStream
   }
 
   // A graph must not run beside another call of the rank, which has the same words and slots. With
-  // stream steps, a graph's calls tell the host where they begin and end, and other calls leave
-  // their counts for it. So two calls that are under way at once are found out, at the latest when
-  // the graph's is over. Kernels find out by themselves.
+  // stream steps, a graph's calls report to the host where they begin and end, and other calls
+  // leave their counts for it. So two calls that are under way at once are detected, at the latest
+  // when the graph's call is over. Kernels detect that by themselves.
 
   /// Any thread may call it and the next two, CUDA's threads too.
   void graph_comes() noexcept {

@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::string_view kNoneWaits = "GPUs run no kernels that wait for each other";
 
-/// Lie behind programs' flags: GPUs use them to tell each other that a call has ended.
+/// These flags lie behind those of programs: by them GPUs report to each other that a call has
+/// ended.
 constexpr std::uint32_t kEndedFlags = kMostTeamFlags;
 constexpr std::uint64_t kFlagBytes =
     std::uint64_t{kEndedFlags + kMostTeamDevices} * kFlagWords * sizeof(std::uint64_t);

@@ -33,9 +33,9 @@ constexpr std::size_t kMostTextBytes = 500;
 constexpr std::size_t kMostMessageBytes = 1 + 4 + 4 + 4 + kMostTextBytes;
 /// The time after which a full inbox is tried again.
 constexpr int kAgainMs = 5;
-/// How long an ending rank tries to tell the others what it takes back.
+/// How long an ending rank tries to announce to the others what it takes back.
 constexpr std::chrono::seconds kForWithdrawals{1};
-/// Readers are told twice the number.
+/// Readers get twice the number.
 constexpr std::uint32_t kMostNumber = UINT32_MAX / 2;
 
 }  // namespace

@@ -69,8 +69,8 @@ class Lending final : public Registrations::Watcher {
                                                Exchange::TimePoint deadline);
   Lending(const Lending&) = delete;
   Lending& operator=(const Lending&) = delete;
-  /// Takes back what is lent and unmaps what is borrowed: nobody may read it any more. Tells the
-  /// other ranks, except those that take no message within a second.
+  /// Takes back what is lent and unmaps what is borrowed: nobody may read it any more. Announces it
+  /// to the other ranks, except those that take no message within a second.
   ~Lending() override;
 
   /// How the others find these bytes. Empty if they are not registered, if some rank cannot map

@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The version of what ranks tell each other at set-up.
+/// The version of the messages that ranks exchange at set-up.
 constexpr std::uint32_t kVersion = 4;
 constexpr std::size_t kMostReasonBytes = 1000;
 constexpr std::string_view kNotShared = "GPU memory is not shared";

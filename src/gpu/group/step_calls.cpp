@@ -23,7 +23,8 @@ struct LoadedSteps final : GroupProgram {
   RankSteps of;
   BufferUse use;
   bool by_copies = false;  ///< its work is copies, without kernels
-  /// The steps of programs loaded before, so that a step's number tells the program, too.
+  /// The number of steps in the programs loaded before, so that a step's number identifies the
+  /// program, too.
   std::uint32_t base = 0;
 };
 
@@ -243,7 +244,7 @@ std::byte* StepCalls::address(const Call& call, const StepPlace& place) const {
   return call.buffers[number_of(place.in)] + place.offset;
 }
 
-/// Where the program stands that the stream works on. If it has begun none, the program called
+/// The position in the program that the stream runs or, if it has begun none, in the program called
 /// last.
 std::string StepCalls::standing(const GroupProgram& last) const {
   const std::uint32_t begun = load_acquire(words_.word(GroupWords::begun_at(options_.rank)));

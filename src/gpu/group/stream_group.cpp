@@ -63,7 +63,7 @@ class StreamGroup::Device {
   std::unique_ptr<SharedGroup> shared_;  // immutable after make
   const GroupWords words_;
   std::unique_ptr<GroupCalls> calls_;  // immutable after open()
-  OwnEvent finished_;  // immutable after open(); recorded behind the last call, but for graphs
+  OwnEvent finished_;  // immutable after open(); recorded behind the last call, except graphs'
   std::atomic<bool> called_{false};
   const GroupProgram* last_ = nullptr;  ///< called last
 };

@@ -3,7 +3,7 @@
 
 /// Where a block of the team kernel finds the slices that it receives, and whether it lends those
 /// that it sends. The program says both, or each call (TeamProgram::lends_by_call). By call, the
-/// sender's block tells, before a channel's first slice, in which of its memories the caller's
+/// sender's block announces, before a channel's first slice, in which of its memories the caller's
 /// buffers lie. The receiver's block finds these among the memories that its own host has mapped.
 
 #include <cstddef>

@@ -94,8 +94,8 @@ class TeamInterpreter {
   }
 
   /// Waits until the team is the call's own: its first block claims it for all. If another call has
-  /// it, both are told to end, this one by the result. That call ends, since all blocks of a call
-  /// run at once. So calls have the team one after the other, and nothing is left to reset.
+  /// it, both have to end, this one by the result. That call ends, since all blocks of a call run
+  /// at once. So calls have the team one after the other, and nothing is left to reset.
   CCOLL_HOST_DEVICE bool claim() {
     std::uint64_t* const owner = &launch_.state.claim->owner;
     std::uint64_t seen = 2 * launch_.id;
@@ -133,7 +133,7 @@ class TeamInterpreter {
     return true;
   }
 
-  /// The last block tells that the call has ended here, with a thread for each device. A release
+  /// The last block reports that the call has ended here, with a thread for each device. A release
   /// waits for its own thread's earlier writes, and so for the way to another device.
   CCOLL_HOST_DEVICE void tell_devices() const {
     block_.barrier();

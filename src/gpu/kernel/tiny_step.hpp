@@ -146,8 +146,8 @@ class TinyStep {
     return launch_.state.words[device] + tiny_set(call_) + end.words + tiny_words_of(unit.offset);
   }
 
-  /// Takes the sources from number `first` on, of which there may be fewer than `most`. The loads
-  /// of all are in flight at once, until all words are there.
+  /// Takes the sources from number `first` on, `most` of them or fewer. The loads of all are in
+  /// flight at once, until all words are there.
   template <unsigned most>
   CCOLL_HOST_DEVICE bool take(const Unit& unit, std::uint32_t first,
                               std::uint64_t (&taken)[most]) const {

@@ -3,7 +3,7 @@
 
 /// Memory that users have from cudaMalloc: other processes open its allocation by a handle of
 /// CUDA's ("legacy CUDA IPC"). Opening does not keep it: CUDA leaves undefined what happens if it
-/// is freed before all have closed it. So each reader holds a socket, whose end tells the owner
+/// is freed before all have closed it. So each reader holds a socket, whose end shows the owner
 /// that the reader has closed the memory, or is gone. Only in builds with CUDA; knows no CUDA
 /// itself.
 

@@ -28,7 +28,7 @@ class SharedMemory final : public Lendable {
   /// Maps memory that another process has made, all `bytes` of it; for GPU `device`.
   static Result<std::shared_ptr<SharedMemory>> import(int device, const FileDescriptor& file,
                                                       std::uint64_t bytes);
-  /// Maps what directions() tell, behind their first byte.
+  /// Maps the memory that directions() describe, behind their first byte.
   static Result<Borrowed> borrow(int device, net::Reader& directions, const FileDescriptor& file);
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;

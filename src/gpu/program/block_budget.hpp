@@ -14,7 +14,7 @@
 /// fewer than k counted blocks has room for another. As long as a GPU has fewer than P × k of them,
 /// such a multiprocessor exists; the budget ensures that. So a counted kernel waits only for
 /// kernels that wait for nobody, never for another counted one to end. All parts of a call start,
-/// and then wait for nothing but each other.
+/// and then wait only for each other.
 ///
 /// Each team counts its program with the most blocks, twice. Its calls follow one another, except
 /// that a graph may run beside another call. Each GPU then has room for both calls, which find each

@@ -6,8 +6,9 @@
 namespace ccoll::device {
 namespace {
 
-/// The least average size of copies. An estimate: a GPU's memory moves as much in the microseconds
-/// that a copy takes before its first byte. (Links between GPUs move less in that time.)
+/// The least average size of copies. This is an estimate: a GPU's memory moves as much in the
+/// microseconds that a copy takes before its first byte. (Links between GPUs move less in that
+/// time.)
 constexpr std::uint64_t kBytesPerCopy = 4 << 20;
 
 std::uint32_t input_of(Rank rank) { return 2 * rank; }

@@ -37,8 +37,8 @@ struct TeamCopies {
   std::vector<TeamCopy> spread;
 };
 
-/// A whole problem as copies, by the GPUs' numbers; empty if it is more than that, or has no bytes.
-/// `devices`: by rank, the number of its GPU; empty: all have one.
+/// A whole problem as copies, by the GPUs' numbers; empty if it needs more than copies, or has no
+/// bytes. `devices`: by rank, the number of its GPU; empty: all have one.
 std::vector<TeamCopies> copies_of(const Problem& problem, DataType type,
                                   std::span<const std::uint32_t> devices = {});
 

@@ -212,8 +212,9 @@ struct TeamClaim {
 /// a team has such a state, since every call has a part on each.
 ///
 /// If several processes launch a call's parts, one device may have ended the call and begin the
-/// next while others still run it. Each device then tells all others that it has ended, by a flag
-/// there that holds the next call's base. No block touches others' memory before all have told.
+/// next while others still run it. Each device then reports to all others that it has ended, by a
+/// flag there that holds the next call's base. No block touches others' memory before all have
+/// reported.
 struct TeamState {
   TeamClaim* claim = nullptr;                   ///< on the launch's device, as are the tickets
   TeamTicket* tickets = nullptr;                ///< ticket_count of them

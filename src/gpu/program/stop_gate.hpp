@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A block's barrier at which all of its threads learn alike whether one of them has been told to
-/// stop.
+/// A block's barrier at which all of its threads learn alike whether one of them has to stop.
 
 #include <cstdint>
 
@@ -26,7 +25,7 @@ class StopGate {
   }
   /// The next barrier is the last.
   CCOLL_HOST_DEVICE void stop() const { store_relaxed(&words_[turn_], 1); }
-  /// All threads call it; it is the barrier. False if one has been told to stop.
+  /// All threads call it; it is the barrier. False if one of them has to stop.
   CCOLL_HOST_DEVICE bool pass() {
     block_.barrier();
     const bool goes_on = load_relaxed(&words_[turn_]) == 0;

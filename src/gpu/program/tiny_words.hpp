@@ -11,8 +11,8 @@
 ///   (PTX ISA, "Memory Operations on Vector Data Types"). Accesses of type .b128 exist on sm_70 and
 ///   newer, from version 8.3 on and at system scope from 8.4 on, but that section still says the
 ///   same. So there are no words of 16 bytes, with 12 of data.
-/// - **It orders nothing but itself.** It carries its own data; no other memory is read because of
-///   it. Flags must order two lanes of a rank that share memory, and lowering ensures that.
+/// - **It orders only itself.** It carries its own data; no other memory is read because of it.
+///   Flags must order two lanes of a rank that share memory, and lowering ensures that.
 /// - **It is not written too early.** Each slice of a call has its own words, which its only sender
 ///   writes once. A call's words are written when all blocks of the call before have ended on all
 ///   devices. Streams ensure that or, where several processes launch, each launch

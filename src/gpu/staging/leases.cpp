@@ -49,8 +49,8 @@ class LeasesPool {
   void let_go(Leases* leases) {
     const std::lock_guard lock(mu_);
     idle_.emplace_back(leases);
-    // CUDA's own threads may not free anything; the next to let go of one does. A caller of take()
-    // waits meanwhile, so that no call enters a stream.
+    // CUDA's own threads may not free anything: the next thread that gives Leases back does. A
+    // caller of take() waits meanwhile, so that no call enters a stream.
     if (--in_use_ != 0 || is_in_listener()) return;
     if (!std::ranges::all_of(idle_, [](const auto& each) { return each->is_passed(); })) return;
     // These go first: their kernels may still use what calls have had.
@@ -106,7 +106,7 @@ Status Leases::take_pieces() {
   const CurrentDevice current(options_.device);
   CCOLL_TRY(current.status());
   const BesideCaptures beside;
-  // It is all that there is for pieces, so that it serves communicators of more ranks, too.
+  // All memory for pieces is taken at once, so that it serves communicators of more ranks, too.
   const auto bytes = std::max(shares_.pieces, Pieces::bytes_for(shares_.pieces, ranks_));
   if (has_.pieces == nullptr || has_.pieces->bytes() < bytes) {
     std::unique_ptr<PinnedMemory> larger;

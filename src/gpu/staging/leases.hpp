@@ -99,8 +99,8 @@ class Leases final {
 
   Result<Lease> lease(const StreamOpRequest& request, std::uint64_t bytes);
   void give_back(Lease lease);
-  /// For a call whose stream may not have passed it. The lease comes back when it has, which the
-  /// next to take a lease finds out.
+  /// For a call whose stream may not have passed it. The lease comes back when it has; whoever
+  /// takes the next lease finds that out.
   void give_back_later(Lease lease);
   /// Makes the lease's stream wait until there is room in the ring.
   Status wait_for_room(const Lease& lease, cudaStream_t stream) const;
@@ -113,7 +113,7 @@ class Leases final {
   Status wait_for_host(const Lease& lease, cudaStream_t stream, const WaitForHost& how) const;
   /// Makes a stream of ours reach its call only after those before it have.
   Status in_order(cudaStream_t stream);
-  /// The stream, one of ours, has told that it has reached its call.
+  /// The stream, one of ours, has reported that it has reached its call.
   Status has_come(cudaStream_t stream);
 
  private:

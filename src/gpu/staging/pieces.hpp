@@ -10,10 +10,12 @@
 /// Why nobody waits for ever, though messages wait for each other in ways that nobody here knows:
 ///
 /// - The stream of a message that travels has reached it. Its steps get their copies in order, for
-///   whatever message. Each copy's data is there before the stream may go on with it: so each ends.
-/// - One message holds the pieces for what is sent; its receiver has granted it. They come back
-///   when the receiver has read them. For that it needs only the pieces for what comes from this
-///   rank. These are the same message's, or come back once steps have copied what was there.
+///   whatever message. Each copy's data is there before the stream may go on with it. So each copy
+///   ends.
+/// - One message holds the pieces for what is sent, and its receiver has said that it is clear to
+///   send. They come back when the receiver has read them. For that it needs only the pieces for
+///   what comes from this rank. These are the same message's, or come back once steps have copied
+///   what was there.
 ///
 /// Steps are enqueued when the call is made, and none later, because another thread may then be in
 /// CUDA and wait for the stream. They must have room in the stream, so that the caller need not
@@ -134,7 +136,7 @@ class PieceRoom {
 struct PiecePlan {
   /// A stream has room for so many steps, of three operations each, beside some other calls.
   static constexpr std::uint64_t kMostSteps = 200;
-  /// The own pieces of more messages would have more than half of what the messages carry.
+  /// With more messages, their own pieces would have more than half of what the messages carry.
   static constexpr std::uint64_t kMostWithOwn = 40;
 
   std::uint64_t piece_bytes = 0;

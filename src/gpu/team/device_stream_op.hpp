@@ -5,7 +5,7 @@
 /// buffers, and how far the stream has come. Needs CUDA's headers: only sources include this.
 ///
 /// When the stream reaches the call, host buffers are copied to pinned memory, which the device
-/// reads and writes in their place. Two events tell how far the stream of an uncaptured call is, so
+/// reads and writes in their place. Two events show how far the stream of an uncaptured call is, so
 /// it holds host functions only if there is something to copy. These functions hold the call's
 /// pinned memory until its stream has passed, even if everyone else has let go of it. Then they
 /// give it back: later calls may wait for it in their streams.

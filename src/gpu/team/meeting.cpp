@@ -9,11 +9,11 @@
 namespace ccoll::device {
 namespace {
 
-/// How long a launch that is under way is waited for when all is over.
+/// How long to wait for a launch that is under way when all is over.
 constexpr std::chrono::seconds kForLaunch{5};
 
-/// A launch is of one program, and of one graph or none. False if each rank's stream is captured in
-/// some graph, but not all in one.
+/// A launch has one program, and belongs to one graph or none. False if each rank's stream is
+/// captured in some graph, but not all in one.
 Result<bool> fit(std::span<const TeamCall> calls) {
   for (const TeamCall& call : calls) {
     if (call.program != calls[0].program) {

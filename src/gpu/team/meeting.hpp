@@ -52,8 +52,8 @@ class TeamDevice {
 };
 
 /// Any failure breaks it, as it breaks a communicator: all calls end, and later ones fail, with the
-/// first cause. (If ranks only make calls that do not fit together, launched kernels are not told
-/// to end: they can end well.) Any thread may call; a rank makes one call at a time.
+/// first cause. (If ranks only make calls that do not fit together, launched kernels go on: they
+/// can end well.) Any thread may call; a rank makes one call at a time.
 class TeamMeeting {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -65,8 +65,8 @@ class TeamMeeting {
   Status arrive(TeamCall call);
   /// After arrive(): waits until all have arrived, the launch is done and the rank has left it. At
   /// `until` it returns, and may be called again. Nothing is launched if the ranks are `apart`. If
-  /// kernels have been told to end, it still waits a limited time for a launch under way. It leaves
-  /// that launch before it reports the cause: so nothing is written behind the rank.
+  /// kernels have been asked to end, it still waits a limited time for a launch under way. It
+  /// leaves that launch before it reports the cause: so nothing is written behind the rank.
   Result<Entry> enter(std::uint32_t rank, TimePoint until);
   /// The same, but a rank that is late at `deadline`, or apart from others, breaks the meeting.
   Status leave(std::uint32_t rank, TimePoint deadline);
@@ -74,7 +74,7 @@ class TeamMeeting {
   void abort(const Failure& why) { break_with(why); }
   /// The first cause, if the meeting is broken.
   std::optional<Failure> broken() const;
-  /// The same, if kernels have been told to end: what has been launched may be incomplete.
+  /// The same, if kernels have been asked to end: what has been launched may be incomplete.
   std::optional<Failure> ended() const;
 
  private:
@@ -97,7 +97,7 @@ class TeamMeeting {
   std::vector<Seat> seats_;        // by rank; `at` is guarded by mu_
   std::uint32_t waiting_ = 0;      // guarded by mu_
   std::optional<Failure> broken_;  // guarded by mu_
-  bool has_ended_ = false;         // guarded by mu_; the kernels are told to end
+  bool has_ended_ = false;         // guarded by mu_; the kernels have to end
 };
 
 }  // namespace ccoll::device

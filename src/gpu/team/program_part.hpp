@@ -26,7 +26,7 @@ inline constexpr std::uint32_t kMostTeamBlocks = 2048;
 inline constexpr std::uint32_t kMostTeamProgress = kMostTeamBlocks + kMostTeamDevices;
 
 /// Where blocks are counted (block_budget.hpp), there must be room for so many of each rank if
-/// nothing else is there. A group reserves as many if it was told no number.
+/// nothing else is there. A group reserves as many if it was given no number.
 inline constexpr std::uint32_t kBlocksOfRank = 16;
 /// Follows the text of an error about such room.
 inline constexpr std::string_view kBesideOthers =
@@ -95,8 +95,8 @@ struct CountedBlocks {
   std::uint32_t threads = 0;  ///< per block, at most
   std::uint32_t at_once = 0;  ///< how many of those the GPU runs if it has nothing else
 };
-/// Blocks of which few run at once leave less room for all. So it chooses a size that leaves room
-/// for kBlocksOfRank of `ranks` ranks on that GPU, which is the current one.
+/// If few blocks of a size run at once, they leave less room for all. So it chooses a size that
+/// leaves room for kBlocksOfRank of `ranks` ranks on that GPU, which is the current one.
 Result<CountedBlocks> counted_blocks(int device, std::uint32_t ranks, std::uint32_t most_threads);
 /// Finds the most threads, of those that have work, with which all blocks of the part have room;
 /// `unsupported` if there are none. The GPU is the current one.

@@ -5,8 +5,8 @@
 /// kernel on each of their GPUs, for all ranks that have it. Knows CUDA's streams by name only;
 /// only in builds with CUDA.
 ///
-/// A call is launched on streams of the team, behind what each rank's stream held, and what comes
-/// later in any of these streams comes after all of it. So calls follow one another. If the streams
+/// A call is launched on streams of the team, behind what each rank's stream held. What comes later
+/// in any of these streams comes after the whole call. So calls follow one another. If the streams
 /// are being captured, the launches become nodes of their graph. A graph must not run at the same
 /// time as another graph or a plain call of this team: kernels that find each other end both, and
 /// the team.
@@ -92,7 +92,7 @@ class Team {
   Status check(const LoadedProgram* program) const;
   /// Where the last launch stands, except by graphs; empty if it has ended.
   std::string standing() const;
-  /// Why kernels have been told to end, by the host or by each other; empty if they have not.
+  /// Why kernels have to end, for the host or for each other; empty if they need not.
   std::optional<Failure> ended() const;
   /// Ends everything with `why`.
   void abort(const Failure& why) { meeting_->abort(why); }

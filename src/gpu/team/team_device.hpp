@@ -68,7 +68,7 @@ class Team::Device final : public TeamDevice {
     store_relaxed(abort_word(), 0);
     store_relaxed(abort_word() + kBusyAt, 0);
   }
-  /// Whether a call has found another one under way, and both have been told to end.
+  /// Whether a call has found another one under way, so that both have to end.
   bool was_busy() const { return load_acquire(abort_word() + kBusyAt) != 0; }
 
  private:

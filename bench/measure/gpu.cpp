@@ -39,7 +39,7 @@ class CudaGpu final : public Gpu {
     desk_ = value_or_throw(device::allocate_on_device(kDeskBytes));
     for (device::OwnEvent& event : events_)
       event = value_or_throw(device::make_event(cudaEventDefault));
-    // Load the kernels first: loading may wait for all streams, some of which may wait for this
+    // Load the kernels first: loading may wait for all streams, and some of them may wait for this
     // rank.
     for (const void* kernel : {fill_kernel(), count_wrong_kernel()}) {
       cudaFuncAttributes ignored = {};

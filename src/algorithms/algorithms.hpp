@@ -72,7 +72,7 @@ struct CatalogueEntry {
   std::string_view source;  ///< paper or text that describes the algorithm
 };
 
-/// The order is the one in which algorithms are listed; of equal predictions the first wins.
+/// Algorithms are listed in this order, and the first of equal predictions wins.
 std::span<const CatalogueEntry> catalogue();
 /// Returns null if there is no such algorithm for that kind.
 const CatalogueEntry* find_algorithm(Kind kind, Algorithm algorithm);
@@ -112,7 +112,7 @@ struct LinkCosts {
   friend bool operator==(const LinkCosts&, const LinkCosts&) = default;
 };
 
-/// Costs that timed calls over one kind of link can tell; see fit().
+/// Costs that timed calls over one kind of link can show; see fit().
 struct MeasuredCosts {
   LinkCosts links;
   double reduce_bytes_per_s = 8e9;  ///< of the output, one source added
@@ -162,9 +162,9 @@ struct Chosen {
 };
 
 /// Chooses for `problem`, whole or as a rank sees it, with elements of `elem_bytes`. Ragged blocks
-/// leave only the algorithms that serve them. Private sizes are not looked at: `count` then stands
-/// for every block, a guess that all ranks share, or 0. If a forced algorithm does not apply, the
-/// model chooses and the reason says so.
+/// leave only the algorithms that serve them. Private sizes are ignored: `count` then stands for
+/// every block, a guess that all ranks share, or 0. If a forced algorithm does not apply, the model
+/// chooses and the reason says so.
 Chosen choose(const Problem& problem, std::size_t elem_bytes, const CostTable& costs,
               const Forced& forced = {});
 

@@ -2,10 +2,10 @@
 
 /// Dissemination barrier: in ⌈log2 n⌉ rounds every rank has heard from every other.
 ///
-/// In round k every rank tells the rank 2^k ahead of it all that it knows, and hears from the rank
-/// 2^k behind. Its knowledge doubles with every round, so after ⌈log2 n⌉ rounds it knows that all
-/// have come. If n is not a power of two, some ranks are heard of twice. That is harmless: the byte
-/// that travels is the same from all.
+/// In round k every rank passes all that it knows to the rank 2^k ahead of it, and hears from the
+/// rank 2^k behind. Its knowledge doubles with every round, so after ⌈log2 n⌉ rounds it knows that
+/// all have come. If n is not a power of two, some ranks are heard of twice. That is harmless: the
+/// byte that travels is the same from all.
 ///
 /// Rounds: ⌈log2 n⌉. Bytes sent per rank: ⌈log2 n⌉. Any n.
 /// Source: D. Hensgen, R. Finkel, U. Manber, "Two algorithms for barrier synchronization", Int. J.

@@ -36,9 +36,9 @@ struct PowerOfTwoCore {
   }
 };
 
-/// Messages on the longest path. A path takes one hop per bit in which its two places differ, one
-/// more if it begins at an extra rank, and one more if it ends at one. The places of extra ranks
-/// are the lowest, and differ in fewer bits.
+/// Messages on the longest path. A path takes one hop per bit in which its two places differ. It
+/// takes one more if it begins at an extra rank, and one more if it ends at one. The places of
+/// extra ranks are the lowest, and differ in fewer bits.
 inline std::uint64_t recursive_doubling_depth(Rank size) {
   const PowerOfTwoCore core(size);
   if (core.extra == 0) return core.rounds;

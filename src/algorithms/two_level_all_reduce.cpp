@@ -6,10 +6,10 @@
 /// The buffer is cut into L shares (L: ranks of the smallest host), and each share into h blocks
 /// (h: hosts). The a-th rank of a host combines share a of all its host's ranks. The a-th ranks of
 /// all hosts then make a two-shot all-reduce of share a, each responsible for its host's block. A
-/// rank that has a finished block hands it to its host's others. Between hosts travels as much as
-/// in a ring of hosts, in two rounds, and L ranks of each host carry it.
+/// rank that has a finished block hands it to its host's others. Between hosts as many bytes travel
+/// as in a ring of hosts, in two rounds, and L ranks of each host carry them.
 ///
-/// Rounds: 4, of which 2 between hosts. Bytes sent between hosts by one of the L: 2(h-1)/h ×
+/// Rounds: 4, two of them between hosts. Bytes sent between hosts by one of the L: 2(h-1)/h ×
 /// size/L. Any number of ranks on each host, in any order, any count. Source: M. Cho et al.,
 /// "BlueConnect: decomposing all-reduce for deep learning on heterogeneous network hierarchy",
 /// MLSys (2019). Drawing: two_level_all_reduce_5.txt

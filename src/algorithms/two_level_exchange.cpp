@@ -10,12 +10,12 @@
 /// others. All-to-all: the gate collects what its host's ranks have for a remote rank and sends
 /// that as one message.
 ///
-/// Rounds: 2, of which 1 between hosts. Blocks that leave a host of m ranks, of n in all on h
+/// Rounds: 2, one of them between hosts. Blocks that leave a host of m ranks, of n in all on h
 /// hosts: n-m for reduce_scatter, each a sum of m; m(h-1) for all_gather; m(n-m) for all_to_all, in
 /// n-m messages rather than m(n-m). Any number of ranks on each host, in any order. Source: after
 /// J. L. Träff, A. Rougier, "MPI collectives and datatypes for hierarchical all-to-all
-/// communication", EuroMPI (2014).
-/// Drawings: two_level_reduce_scatter_5.txt, two_level_all_gather_5.txt, two_level_all_to_all_5.txt
+/// communication", EuroMPI (2014). Drawings: two_level_reduce_scatter_5.txt,
+/// two_level_all_gather_5.txt, two_level_all_to_all_5.txt
 
 #include <algorithm>
 #include <numeric>

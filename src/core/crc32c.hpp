@@ -11,7 +11,8 @@
 
 namespace ccoll {
 
-/// The checksum of these bytes after bytes with the checksum `before`; 0 is that of no bytes.
+/// The checksum of these bytes after bytes with the checksum `before`; no bytes have the checksum
+/// 0.
 std::uint32_t crc32c(std::uint32_t before, const void* data, std::size_t bytes);
 
 namespace detail {

@@ -13,7 +13,7 @@ namespace ccoll {
 struct Signature {
   std::uint64_t count = 0;  ///< the total, for ragged and coalesced calls; 0 if sizes are private
   /// Combined with the hash of a custom reduction's name, and with that of the sizes of ragged
-  /// blocks (unless private) or coalesced buffers. So one word tells them all apart.
+  /// blocks (unless private) or coalesced buffers. So one word distinguishes them all.
   std::uint32_t root = 0;
   std::uint8_t kind = 0;  ///< a Kind, with or without the flags below, or one of the others
   std::uint8_t type = 0;

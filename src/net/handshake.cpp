@@ -2,7 +2,7 @@
 // The hello has four messages: the client's hello, the server's challenge, the client's proof, and
 // the server's verdict and proof. The client proves first, so a stranger learns nothing made with
 // the token. Magic, version and verdict have the same place in every version. TLS comes first on a
-// Stream with credentials for it; the client's first byte tells.
+// Stream with credentials for it; the client's first byte shows it.
 #include "net/handshake.hpp"
 
 #include <openssl/crypto.h>
@@ -137,8 +137,8 @@ asio::awaitable<std::error_code> send(Stream& stream, std::string bytes) {
   co_return error;
 }
 
-/// Whether the peer has ended the connection. If so, the bytes that are left to receive tell the
-/// reason. After any other error (ENOBUFS) waiting for them would be in vain.
+/// Whether the peer has ended the connection. If so, the bytes that are left to receive say why.
+/// After any other error (ENOBUFS) waiting for them would be in vain.
 bool peer_ended(const std::error_code& error) {
   return error == asio::error::broken_pipe || error == asio::error::connection_reset;
 }
@@ -253,7 +253,7 @@ asio::awaitable<Result<Purpose>> answer_now(Socket& socket, std::string token, s
                                             bool has_tls) {
   const std::string magic = co_await receive(socket, kMagic.size());
   if (magic.starts_with(kTlsRecord)) {
-    // The answer is no TLS record, which tells the client that TLS is off here.
+    // The answer is no TLS record, by which the client sees that TLS is off here.
     std::string no = versioned() + static_cast<char>(Verdict::purpose);
     co_await refuse(socket, std::move(no));
     co_return fail(ErrorKind::mismatch, "{} asks for TLS, and this side has CCOLL_TLS=off", who);

@@ -18,7 +18,7 @@ namespace {
 /// Sockets with numbers from here on stay open in forked children.
 constexpr std::size_t kMost = 65536;
 
-/// Each socket's inode by its number. It tells whether the number is still that socket's; 0: none.
+/// Each socket's inode by its number. It shows whether the number is still that socket's; 0: none.
 std::array<std::atomic<ino_t>, kMost> inodes;
 std::atomic<std::size_t> end{0};  // all numbers in use are less
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the address of this host that is told to the other ranks.
+// Chooses the address of this host that the other ranks get.
 #include "net/interface.hpp"
 
 #include <ifaddrs.h>

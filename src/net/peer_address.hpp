@@ -18,7 +18,7 @@ inline constexpr std::uint16_t kMostFirstCores = 1024;
 /// A larger limit on blocks has no effect: no GPU runs as many at once.
 inline constexpr std::uint16_t kMostDeviceBlocks = (1 << 14) - 1;
 
-/// Number of bits that tell processes apart.
+/// Number of bits that distinguish processes.
 inline constexpr int kProcessBits = 48;
 
 /// At most 64 bytes each on the wire, because this is the one table that is O(ranks).

@@ -253,7 +253,7 @@ std::size_t waiting_connections() {
 }
 
 /// The callers of this are near the public API and have no other service. So if a thread or
-/// descriptor cannot be had, ccoll's own exception tells them.
+/// descriptor cannot be had, they get ccoll's own exception.
 static std::shared_ptr<ThreadService> start(const char* name) {
   try {
     return std::make_shared<ThreadService>(name);

@@ -27,8 +27,8 @@ class Spare {
   FileDescriptor descriptor_;  // guarded by mutex_
 };
 
-/// Whether descriptors are left for a connection that was let in. If not, the caller must tell the
-/// peer and close the connection, which restores the spare.
+/// Whether descriptors are left for a connection that was let in. If not, the caller must say so to
+/// the peer and close the connection, which restores the spare.
 bool has_descriptors_left();
 
 }  // namespace ccoll::net

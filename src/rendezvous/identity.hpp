@@ -32,7 +32,7 @@ std::uint16_t usable_cores();
 
 /// The share of this machine's largest cache that all of this host's cores may use. A guest with
 /// few cores of a large machine still sees the whole cache, so this is limited per core. 0 if the
-/// kernel does not tell.
+/// kernel does not say.
 std::uint64_t host_cache_bytes();
 
 }  // namespace ccoll

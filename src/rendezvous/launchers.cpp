@@ -142,7 +142,7 @@ Result<std::optional<Launched>> read_mpich(const Variables& variables) {
   Launched& launched = **read;
   launched.job = variables.text_or("PMI_JOBID", "");
   if (!variables.has("MPI_LOCALNRANKS")) {
-    // With Slurm's own PMI (srun --mpi=pmi2) the step tells.
+    // With Slurm's own PMI (srun --mpi=pmi2) the step says on how many hosts the ranks are.
     if (variables.text_or("SLURM_STEP_NUM_NODES", "") != "1") {
       launched.no_meeting = "MPI_LOCALNRANKS, the number of ranks on this host, is not set";
       return read;

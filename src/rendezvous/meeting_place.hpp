@@ -22,8 +22,8 @@ std::string meeting_path(const Variables& variables, const Launched& launched);
 class MeetingFile final {
  public:
   /// Makes the file at `path`, readable by this user only, or checks the existing one. It must be a
-  /// regular file and no link, this user's, with one name, in a directory where no other user can
-  /// replace it. Otherwise it fails with Error{invalid_argument} and the reason.
+  /// regular file and no link, belong to this user, and have one name, in a directory where no
+  /// other user can replace it. Otherwise it fails with Error{invalid_argument} and the reason.
   static Result<MeetingFile> open(std::string path);
   MeetingFile(MeetingFile&&) = default;
   MeetingFile& operator=(MeetingFile&&) = delete;

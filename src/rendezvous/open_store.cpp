@@ -45,7 +45,7 @@ class Opened {
     const std::lock_guard lock(mutex_);
     return servers_[address] = std::move(*made);
   }
-  /// The number that tells its servers from others.
+  /// The number that distinguishes its servers from others.
   std::uint64_t number() const { return jobs_->process(); }
 
  private:

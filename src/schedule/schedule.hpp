@@ -46,7 +46,8 @@ enum class Lend : std::uint8_t {
 };
 
 /// A step waits for all receives and for room in all its outgoing links. It combines what it
-/// received with `local` in rank order (own data have the own rank's place); it stores; it sends.
+/// received with `local` in rank order (own data have the own rank's place). Then it stores, and
+/// sends.
 ///
 /// - The result's elements are laid out as the concatenation of `local`'s operands, and of
 ///   `store`'s. If both are present they have the same sizes, and so has every received slice. A

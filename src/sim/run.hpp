@@ -16,8 +16,8 @@
 /// causes nothing before or at its own time (steps, bytes and latencies take a picosecond at
 /// least). So the times are the same as in the plain way, with every resource shared.
 ///
-/// Windows. If all that the future depends on repeats, except for the time and the number of
-/// windows, the events in between will repeat as long as windows are whole. So that many
+/// Windows. The future depends on some numbers. If all of them repeat, except for the time and the
+/// number of windows, the events in between will repeat as long as windows are whole. So that many
 /// repetitions are skipped at once. Nothing is estimated: the two states are compared number by
 /// number.
 

@@ -27,7 +27,7 @@ struct Level {
   std::string_view name;
   LogLevel level;
 };
-/// The levels by LogLevel, without `error`: a log of errors only would hide warnings.
+/// The levels by LogLevel, without `error`, because a log of errors only would hide warnings.
 constexpr std::array<Level, 4> kLevels = {{
     {"warn", LogLevel::warn},
     {"info", LogLevel::info},

@@ -3,8 +3,8 @@
 
 /// ccoll's log: it goes to standard error, or a file as well, but never to the program's own
 /// output. A failure is thrown or returned, not logged; `warn` is for problems that do not stop a
-/// call. `info` tells once which rank and host this is and what was chosen; `debug` tells of
-/// start-up, failures and ends; `trace` of every call.
+/// call. `info` says once which rank and host this is and what was chosen; `debug` reports
+/// start-up, failures and ends; `trace` every call.
 
 #include <fmt/format.h>
 

@@ -19,7 +19,7 @@ namespace ccoll {
 /// Upper limit on copies of an algorithm's lanes in a setting.
 inline constexpr int kMaxLanes = 1024;
 
-/// The values that a variable may have, if its text alone can tell.
+/// The values that a variable may have, if its text alone can show that one is wrong.
 struct Values {
   std::span<const std::string_view> words = {};
   /// Whole numbers are valid if `most` is at least `least`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Vector clocks over an execution: they tell whether one step's run always precedes another's.
+/// Vector clocks over an execution: they show whether one step's run always precedes another's.
 
 #include <cstddef>
 #include <cstdint>

@@ -2,7 +2,7 @@
 #pragma once
 
 /// Expressions over ranks' contributions, interned: equal numbers mean equal computations. So one
-/// comparison tells whether two ranks hold the same. Which block and window an expression belongs
+/// comparison shows whether two ranks hold the same. Which block and window an expression belongs
 /// to is up to the caller.
 
 #include <cstdint>

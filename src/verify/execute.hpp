@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Runs a resolved schedule over bounded links, without data: it tells which step runs when, and
+/// Runs a resolved schedule over bounded links, without data: it finds which step runs when, and
 /// where all lanes stand if they stop. Programs have no wildcards, so one order of the steps stands
 /// for all.
 

@@ -133,7 +133,7 @@ struct Resolved {
   std::string link_name(std::uint32_t link) const;
 };
 
-/// Empty if the form is wrong; then `findings` tells how. `problem` is whole.
+/// Empty if the form is wrong; then `findings` says how. `problem` is whole.
 std::optional<Resolved> resolve(const Problem& problem, const Choice& choice,
                                 const Schedule& schedule, Findings& findings);
 

@@ -55,8 +55,8 @@ inline std::string judge(const CatalogueEntry& entry, const Problem& problem,
   const Theory theory = entry.theory(problem);
   bool some_empty = false;
   for (const std::uint64_t elems : problem.block_counts) some_empty |= elems == 0;
-  // For ragged blocks of which some are empty, depth and messages are upper bounds; so is depth if
-  // there are fewer elements than blocks.
+  // If some ragged blocks are empty, depth and messages are upper bounds; so is depth if there are
+  // fewer elements than blocks.
   const auto fits = [&](std::uint64_t measured, std::uint64_t said) {
     return some_empty ? measured <= said : measured == said;
   };

@@ -45,7 +45,7 @@ void expect_in(const std::string& error, std::initializer_list<const char*> part
 }
 
 /// The link of two ranks becomes corrupt: rank 0 finds that in its next operation, and rank 1,
-/// which waits for it, is told.
+/// which waits for it, hears of it.
 void find_corrupt(const std::function<void(Communicator&)>& find) {
   std::atomic<bool> harmed = false;
   const auto errors = testing::run_ranks(2, over_rdma(), [&](Communicator& world) {

@@ -295,7 +295,8 @@ TEST_CASE("what a rank waits in reaches any rank, along the tree", "[control]") 
         heard.emplace_back(peer, waiting.note);
         return std::nullopt;
       });
-  // Rank 7 is below 3, which is below 1; rank 6 is below 2: four hops. Rank 7 does not tell itself.
+  // Rank 7 is below 3, which is below 1; rank 6 is below 2: four hops. Rank 7 does not send it to
+  // itself.
   members[7].control->publish({3, 0, {}, "a note"}, {6, 0, 4, 7});
   for (const std::size_t rank : {6, 0, 4})
     CHECK(eventually([&] { return recorders[rank]->comparisons() == 1; }));

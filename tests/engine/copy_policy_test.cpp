@@ -41,7 +41,7 @@ CopySituation of_sum(CopySituation made) {
   return made;
 }
 
-/// One link within the process, of which only the receiver's preference is real.
+/// A link within the process that has nothing real but its receiver's preference.
 struct Preference {
   std::uint32_t loans = 0;
 };

@@ -71,8 +71,8 @@ std::uint64_t times_called(Call call);
 void* between(std::string_view name, void* function);
 /// Parses CCOLL_TEST_RDMA: "mix:SEED", "ports:3", "kill@modify_qp:2" (the process ends in the
 /// second call as by SIGKILL), "kill-memory-first@post_send:9" (its registered memory disappears
-/// before its queue pairs, as when a driver cleans up, but longer). Throws std::runtime_error if
-/// the text is invalid.
+/// before its queue pairs, as when a driver cleans up, but for longer). Throws std::runtime_error
+/// if the text is invalid.
 void arm(const std::string& text);
 
 }  // namespace ccoll::testing::rdma

@@ -31,7 +31,7 @@ namespace ccoll::testing {
 
 class Stranger {
  public:
-  /// Connects; `connected()` tells whether the kernel accepted.
+  /// Connects; `connected()` says whether the kernel accepted.
   explicit Stranger(const asio::ip::tcp::endpoint& to)
       : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     connected_ = ::connect(socket_.number(), to.data(), static_cast<socklen_t>(to.size())) == 0;

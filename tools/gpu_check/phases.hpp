@@ -179,7 +179,7 @@ int run_sanitizers(const PhaseContext& context);
 int run_sanitized(const std::string& handle);
 /// The speed of copying, reducing and a team's all_reduce, compared with the device's limits.
 int run_figures(const PhaseContext& context);
-/// Ranks that are killed, stopped, absent, or abort, and a kernel that is told to end.
+/// Ranks that are killed, stopped, absent, or abort, and a kernel that is asked to end.
 int run_faults(const PhaseContext& context);
 /// A process in which one rank does so.
 int run_fault(const std::string& handle);

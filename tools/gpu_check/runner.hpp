@@ -19,7 +19,7 @@ inline constexpr int kWrong = 1;
 inline constexpr int kNoDevice = 77;
 inline constexpr int kIncomplete = 78;  ///< something is missing, which its last line names
 
-/// The variable that tells a phase and its processes when to skip the rest, in nanoseconds of the
+/// The variable that says when a phase and its processes skip the rest, in nanoseconds of the
 /// steady clock: a while before the phase's limit.
 inline constexpr const char* kUntil = "GPU_CHECK_UNTIL_NS";
 

@@ -68,7 +68,7 @@ struct LaunchOptions {
   std::vector<std::pair<std::string, std::string>> variables;
   /// The program's name in messages on standard error.
   std::string name = "cc-run";
-  /// How long the others may take to report and end before they are told to (SIGTERM).
+  /// How long the others may take to report and end before they get SIGTERM.
   std::chrono::milliseconds report_time{5000};
   /// How long they have from then until they are killed.
   std::chrono::milliseconds end_time{2000};

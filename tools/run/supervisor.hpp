@@ -30,7 +30,7 @@ struct RankProcess {
   };
   pid_t pid = 0;
   bool over = false;
-  bool stopped = false;  ///< when it was told to end
+  bool stopped = false;  ///< when it got the signal to end
   std::vector<Stream> streams;
 };
 

@@ -15,7 +15,7 @@
 namespace ccoll {
 namespace {
 
-/// The model cannot tell apart times that differ by less than this factor.
+/// The model cannot distinguish times that differ by less than this factor.
 constexpr double kAlike = 1.02;
 
 struct Scored {

@@ -65,7 +65,7 @@ std::array<LinkShare, 2> parts_of(const Theory& theory, const CostTable& costs, 
                     rest(theory.total, across.total)}};
 }
 
-/// True if a caller needs nothing of the others unless it gets the result. Such callers pass
+/// True if a caller that does not get the result needs nothing of the others. Such callers pass
 /// several calls in one turn.
 bool goes_one_way(Kind kind) {
   switch (kind) {

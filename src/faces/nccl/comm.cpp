@@ -154,7 +154,7 @@ void Comm::destroy() {
     const std::lock_guard lock(ending_);
     communicator_->close();
   } catch (const Error& error) {
-    // A rank that ended without leaving is no news once this one is done.
+    // Once this rank is done, it does not matter that another one ended without leaving.
     const bool is_news = error.kind() == ErrorKind::mismatch && before == State::ready &&
                          failure_.load() == ncclSuccess;
     if (is_news) throw;
@@ -178,7 +178,7 @@ void Comm::abort() {
     const std::lock_guard lock(ending_);
     communicator_->leave(reason);
   } catch (const Error&) {
-    // The communicator is gone for its caller, so there is nobody to tell.
+    // The communicator is gone for its caller, so nobody can hear of it.
   }
 }
 

@@ -76,7 +76,7 @@ class Comm {
   /// Looks for a failure that shows only in the communicator, as after a group of calls failed.
   void look_for_failure();
 
-  /// A job is in progress in a communicator that does not block; async_error tells of it.
+  /// A job is in progress in a communicator that does not block; async_error reports it.
   void begin_job() { jobs_.fetch_add(1, std::memory_order_acq_rel); }
   void end_job() { jobs_.fetch_sub(1, std::memory_order_acq_rel); }
   bool has_job() const { return jobs_.load(std::memory_order_acquire) > 0; }
@@ -99,7 +99,7 @@ class Comm {
   void destroy();
   /// Ends all that is in progress, also starting.
   void abort();
-  /// Tells that it was ended, to a start of it that is in progress.
+  /// Informs a start of it that is in progress that it was ended.
   std::stop_token ending() const { return ending_soon_.get_token(); }
 
   std::uint64_t next_number() { return calls_.fetch_add(1, std::memory_order_relaxed) + 1; }

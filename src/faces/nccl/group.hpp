@@ -16,9 +16,9 @@ namespace ccoll::nccl {
 
 struct Job {
   const char* function;
-  std::shared_ptr<Comm> comm;  ///< its state tells that the job is in progress
+  std::shared_ptr<Comm> comm;  ///< its state says that the job is in progress
   std::function<void()> run;   ///< throws if it fails
-  /// Runs after a failure that the caller is told of.
+  /// Runs after a failure that is reported to the caller.
   std::function<void()> undo = [] {};
   /// The caller's result if the communicator does not block.
   ncclResult_t meanwhile = ncclInProgress;

@@ -9,7 +9,7 @@
 
 #include "system/process_mutex.hpp"
 
-// A handle points to this. It is never freed, so that a dead handle can be told.
+// A handle points to this. It is never freed, so that a dead handle can be recognised.
 struct ncclComm {
   static constexpr std::uint64_t kAlive = 0x63636f6c6c2d7570;
   static constexpr std::uint64_t kDead = 0x63636f6c6c2d6e6f;

@@ -4,8 +4,8 @@
 /// Copying and reducing by the threads of a block, on the device or, for tests, on the host: the
 /// bits are those of kernels/combine.hpp. Knows nothing of ranks, links or schedules.
 ///
-/// Outputs are written in aligned words of 16 bytes, and sources read in such, whatever their
-/// alignment. If a source is not aligned as the output is, two neighbouring words are shifted
+/// Outputs are written in aligned words of 16 bytes, and sources are read in such words, whatever
+/// their alignment. If a source is not aligned as the output is, two neighbouring words are shifted
 /// together. Elements before the first whole word and behind the last go one by one. If the output
 /// is not even aligned for its type, all do.
 

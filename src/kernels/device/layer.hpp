@@ -180,7 +180,7 @@ struct alignas(16) Word16 {
 };
 
 /// The address is aligned; only barriers and flags order the access. It is never in memory that a
-/// block shares: the compiler is told so, and need not let the access find that out.
+/// block shares. The compiler knows that, so the access need not find it out.
 CCOLL_HOST_DEVICE inline Word16 load_data(const std::byte* from) {
 #ifdef __CUDA_ARCH__
   __builtin_assume(__isGlobal(from));

@@ -29,7 +29,7 @@ class Outbox {
   void send(std::string frame);
   /// No send will follow. The queue still goes out, then the peer sees the end.
   void finish();
-  /// The reason why nothing more can be sent, if reading does not tell; empty: nothing is wrong.
+  /// The reason why nothing more can be sent, if reading does not show it; empty: nothing is wrong.
   const std::string& trouble() const;
 
  private:

@@ -48,7 +48,7 @@ class TlsSession {
 
   /// Takes bytes that came over the wire.
   virtual void feed(std::string_view wire) = 0;
-  /// Returns the bytes to send, in order; after a failure, they tell the peer of it.
+  /// Returns the bytes to send, in order; after a failure, they report it to the peer.
   virtual std::string take() = 0;
 
   /// True if the handshake is over; false: more must come. If a client's certificate is refused, it
@@ -58,7 +58,7 @@ class TlsSession {
   virtual Result<std::optional<std::size_t>> open(std::span<char> into) = 0;
   /// `plain` as it goes over the wire, after the bytes that take() would have returned.
   virtual Result<std::string> seal(std::string_view plain) = 0;
-  /// The bytes that tell the peer that nothing more follows.
+  /// The bytes by which the peer learns that nothing more follows.
   virtual std::string seal_end() = 0;
   /// A value that only the two ends of this session know (RFC 9266).
   virtual std::string binding() const = 0;

@@ -23,7 +23,7 @@ class OwnJobs {
   OwnJobs();
   /// Call it before the server starts, or its first clients would be turned away.
   void add(const std::string& job);
-  /// A random number that tells this process's servers from others.
+  /// A random number that distinguishes this process's servers from others.
   std::uint64_t process() const { return process_; }
 
   /// The reason why a client of that job has come to the wrong store. `other` is nonzero if the

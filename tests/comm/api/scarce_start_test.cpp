@@ -133,7 +133,7 @@ void start_and_call(const std::string& address, int rank, const std::string& tra
   auto receive = world.recv_async(std::span(got), (rank + kSize - 1) % kSize);
   world.send(std::span<const float>(data), (rank + 1) % kSize);
   receive.wait();
-  // Long enough for waiting ranks to tell the others which call they wait in.
+  // Long enough for waiting ranks to publish to the others in which call they wait.
   if (rank == 0) std::this_thread::sleep_for(150ms);
   world.barrier();
 }

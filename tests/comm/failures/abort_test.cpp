@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests abort() and close() while a thread is unreachable, in a system call or in the caller's own
-// function. This program's C library calls stop at a gate when told to.
+// function. This program's C library calls stop at a gate on request.
 #include <fmt/format.h>
 #include <signal.h>
 #include <spawn.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checksums on live links: this program's sendmsg flips a bit of a TCP link's data when told to.
+// Checksums on live links: this program's sendmsg flips a bit of a TCP link's data on request.
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -21,7 +21,8 @@ namespace {
 std::vector<std::string> go_in_a_cycle(int size, const std::string& name) {
   CommunicatorOptions options;
   options.transport = "inproc";
-  // A rank that begins 0.5 s before another times out before that one reports whom it waits for.
+  // If a rank begins 0.5 s before another, it times out before that one reports for which rank it
+  // waits.
   std::latch ready(size), told(size);
   return run_ranks(size, options, [&](Communicator& world) {
     const int rank = world.rank();

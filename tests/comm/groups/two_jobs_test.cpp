@@ -85,7 +85,7 @@ std::vector<std::vector<Ending>> run(int size, std::chrono::seconds limit, const
   return endings;
 }
 
-/// No rank can tell which job it belongs to: none may succeed in a communicator of both jobs.
+/// No rank can know which job it belongs to: none may succeed in a communicator of both jobs.
 /// (Ranks that come after the others have given up wait for them.)
 void check_unnamed(const std::string& what, int size, const Variables& common,
                    const std::vector<Variables>& of_job) {

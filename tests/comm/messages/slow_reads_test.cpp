@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The receiver of a long message times the ways to copy it, and tells its sender the better one. It
-// is a program of its own because it replaces process_vm_readv(2), which becomes slow in one rank.
+// The receiver of a long message times the ways to copy it, and reports the better one to its
+// sender. It is a program of its own because it replaces process_vm_readv(2), which becomes slow in
+// one rank.
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>

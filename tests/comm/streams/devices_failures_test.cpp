@@ -93,7 +93,7 @@ TEST_CASE("devices: the end of a call's time limit lets the stream go on", "[com
       options);
   CHECK_THAT(errors[0], Catch::Contains("all_reduce") && Catch::Contains("timed out") &&
                             Catch::Contains("rank 1"));
-  // In stream steps, its GPU's words may tell it before the other hosts do.
+  // In stream steps, its GPU's words may report it before the other hosts do.
   CHECK_THAT(errors[1],
              (Catch::Contains("broke the communicator") || Catch::Contains("rank 0 gave up")) &&
                  Catch::Contains("timed out"));

@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::size_t kCount = 100;
 
-/// One thread drives all ranks of two communicators, one of which works through the host, with a
-/// stream for each rank. Each call's result is the next one's input, so it shows their order.
+/// One thread drives all ranks of two communicators, with a stream for each rank. One of the two
+/// works through the host. Each call's result is the next one's input, so it shows their order.
 class Driver {
  public:
   explicit Driver(unsigned seed) : random_(seed) {

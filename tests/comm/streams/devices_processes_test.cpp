@@ -247,7 +247,7 @@ void kernels_that_do_not_work() {
 }
 
 void other_calls() {
-  // Both have the same steps: only the signatures tell them apart.
+  // Both have the same steps: they differ in their signatures alone.
   run_processes("sum and max", {}, [](Communicator& c, Communicator&) {
     const OwnedStream stream;
     const Device buffer(Values(100, 1));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that are processes share GPU memory and make calls by stream steps on one GPU, or with
-// CCOLL_TEST_GROUP=kernels by the team kernel on a GPU each. The host plays CUDA, with memfds as
-// memory. It is a separate program because it forks.
+// Ranks that are processes share GPU memory and make calls by stream steps on one GPU. With
+// CCOLL_TEST_GROUP=kernels they make them by the team kernel, on a GPU each. The host plays CUDA,
+// with memfds as memory. It is a separate program because it forks.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -496,7 +496,7 @@ void check_survivor(GroupBench& bench, Rank rank, const device::GroupProgram* pr
         what + ": further calls are refused with the cause");
 }
 
-/// Dies after some looks, each of which lets the stream make progress.
+/// Dies after some looks. Each look lets the stream make progress.
 void look_and_die(GroupBench& bench, std::size_t looks) {
   const auto event = value_or_throw(device::make_event());
   cudaEventRecord(event.get(), bench.stream());

@@ -151,7 +151,7 @@ TEST_CASE("block budget: a team counts as its largest program does, twice, on it
   CHECK(budget.room(&second, 3, 100) == 20);
   CHECK(budget.room(&second, 4, 100) == 15);
   CHECK(budget.room(&second, 5, 100) == 25);
-  // All blocks count like those of the program of which the fewest fit.
+  // All blocks count like those of the program of whose blocks the fewest fit.
   CHECK(budget.room(&second, 3, 30) == 2);
   CHECK(budget.room(&second, 3, 1'000) == 20);
   CHECK(budget.room(&second, 3, 19) == 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The team kernel's code on the host leaves bit by bit the same memory as the CPU's interpreter of
-// the same schedules, with any number of threads per block.
+// The team kernel's code on the host leaves, bit by bit, the memory that the CPU's interpreter of
+// the same schedules leaves, with any number of threads per block.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <numeric>
@@ -410,7 +410,7 @@ TEST_CASE("team: a call that finds another one under way ends both, and writes n
   for (int round = 0; round < rounds; round++) {
     CAPTURE(seed, round);
     Rivals rivals(2, random);
-    // A block of the first call does nothing: the call waits until it is told to end.
+    // A block of the first call does nothing: the call waits until it is ended.
     const auto first = test::case_of(Kind::all_reduce, Algorithm::ring, 4, 300, 20);
     auto endless = first.lowered();
     endless.blocks[1].steps.end = endless.blocks[1].steps.begin;

@@ -563,7 +563,7 @@ using Stretches = std::map<const void*, Stretch>;
 auto& on_device = *new Stretches;
 auto& pinned = *new Stretches;
 auto& peers = *new std::set<std::pair<int, int>>;  // guarded by mu; pairs with access
-cuda_on_host_peers peering = kPeersWell;           // guarded by mu; who has access to whom
+cuda_on_host_peers peering = kPeersWell;           // guarded by mu; which GPUs have access to which
 Done peers_go_on = std::make_shared<std::atomic<bool>>(false);
 
 const Stretch* find(const Stretches& stretches, const void* place) {
@@ -739,7 +739,7 @@ T* seen(T* place) {
   return allocation == nullptr ? place : reinterpret_cast<T*>(allocation->seen(at));
 }
 
-/// Is held like copies once it has begun: it then copies what it has taken of its order.
+/// Once it has begun, it is held like copies: it then copies what it has taken of its order.
 void put_ordered_copies(cudaStream_t to, unsigned blocks, unsigned threads, const CopyOrder* order,
                         std::uint32_t number) {
   const auto taken = std::make_shared<TakenOrder>();

@@ -93,7 +93,7 @@ std::uint64_t cuda_on_host_copies();
 /// does not, whether its streams can flush the writes.
 void cuda_on_host_exports(bool does);
 void cuda_on_host_orders_writes(bool does, bool can_flush);
-/// How often a stream has been told to flush such writes.
+/// How often a stream was asked to flush such writes.
 std::uint64_t cuda_on_host_flushes();
 
 }  // extern "C"

@@ -121,8 +121,8 @@ class Explorer {
     note('w', number, 0, 0);
   }
 
-  /// `tell` is called before each store, with its location and value, so that a test can let a
-  /// thread change other memory in the middle of the protocol's own code.
+  /// `tell` is called before each store, with its location and value. By it a test can let a thread
+  /// change other memory in the middle of the protocol's own code.
   void before_stores(std::function<void(std::uint32_t, std::uint64_t)> tell) {
     before_store_ = std::move(tell);
   }

@@ -81,7 +81,7 @@ TEST_CASE(
       if (ends.has_room()) {
         CHECK(ends.slots_taken() < ends.slots());
       } else {
-        // It may not yet have been told about popped lines.
+        // It may not have heard of popped lines yet.
         const bool lacks_line = ends.under_way() + shm::Ring::kUntold >= most;
         CHECK((ends.writer.lacks_slot() ? ends.slots_taken() >= fewest : lacks_line));
       }

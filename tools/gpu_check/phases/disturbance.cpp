@@ -74,7 +74,7 @@ struct CopiesOnLegacyStream {
   }
 };
 
-/// Passes a word through all streams, each of which waits for the one before.
+/// Passes a word through all streams. Each stream waits for the one before.
 struct UsesStreams {
   std::vector<device::OwnStream> streams = make();
   device::DeviceMemory memory = value_or_throw(device::allocate_on_device(4 * (kStreams + 1)));

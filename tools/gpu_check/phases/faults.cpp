@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank is killed, stopped, absent, or aborts while calls are under way, and a spinning kernel is
-// told to end. The other ranks check what they are owed.
+// asked to end. The other ranks check what they are owed.
 #include <sys/wait.h>
 
 #include <algorithm>

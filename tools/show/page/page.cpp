@@ -96,8 +96,8 @@ Status add_run(const CallWords& words, ordered_json& runs) {
   return {};
 }
 
-/// One picture for each algorithm in a comma list. Two trees whose second depends on the parity of
-/// the number of ranks also get one with a rank more or less.
+/// One picture for each algorithm in a comma list. If the second tree depends on the parity of the
+/// number of ranks, one with a rank more or less follows.
 Result<ordered_json> runs_of(CallWords words) {
   ordered_json runs = ordered_json::array();
   std::vector<std::string> algorithms = bench::split_list(words.algorithm);

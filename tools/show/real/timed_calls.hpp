@@ -19,7 +19,7 @@ namespace ccoll::show {
 inline constexpr const char* kTimedTransport = "shm";
 /// No further call begins after this time.
 inline constexpr int kMostSecondsTimed = 20;
-/// The option that tells processes started by time_calls() their role.
+/// The option that gives processes started by time_calls() their role.
 inline constexpr const char* kAsRankOption = "--as-rank";
 
 struct TimedCall {

@@ -97,8 +97,9 @@ bool Screen::fits(const Way& way) {
   return measure() <= style_.width;
 }
 
-/// If it is too wide, it drops first the columns beside the cells, then numbers unless requested,
-/// then the names of the contributions, which are the point of a picture; then blocks.
+/// If it is too wide, it drops first the columns beside the cells, then numbers unless requested.
+/// Then it drops the names of the contributions, which are the point of a picture, and last the
+/// blocks.
 void Screen::choose_layout() {
   const Rounds& rounds = picture_.rounds;
   ranks_ = style_.only_rank ? std::vector<Rank>{*style_.only_rank}

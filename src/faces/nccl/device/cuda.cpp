@@ -98,7 +98,7 @@ Given& given_out() {
 }  // namespace
 
 int current() {
-  // Tells more about what is missing than cudaGetDevice, which may return 0 without any GPU.
+  // Says more about what is missing than cudaGetDevice, which may return 0 without any GPU.
   if (count() == 0) check_presence(cudaErrorNoDevice);
   int device = 0;
   check_presence(cudaGetDevice(&device));

@@ -62,7 +62,7 @@ std::map<std::string, std::string> parsed_lines(const std::string& text);
 /// The settings of this process. The first call reads them.
 const Settings& settings() noexcept;
 /// For making a communicator or an id: throws Refusal if a variable asks for the impossible. Warns
-/// and tells, once, what became of each variable.
+/// and logs, once, what became of each variable.
 void check_environment();
 
 }  // namespace ccoll::nccl

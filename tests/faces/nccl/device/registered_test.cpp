@@ -40,7 +40,7 @@ struct Shared {
   ncclUniqueId id;
   std::atomic<bool> has_id{false};
   std::atomic<int> opened{0};  ///< how many of rank 0's memories rank 1 has open
-  std::atomic<int> sums{0};    ///< how many calls rank 1 has made, of which `opened` is the outcome
+  std::atomic<int> sums{0};    ///< how many calls rank 1 has made; `opened` is their outcome
 };
 
 /// One rank of two, both on GPU 0.

@@ -3,6 +3,8 @@
 // python/ccoll/torch/_monitor.py.
 #include <c10/util/Exception.h>
 
+#include <thread>
+
 #include "backend.hpp"
 
 namespace ccoll::plugin {
@@ -26,8 +28,10 @@ class Barrier {
     store_->set(key(std::to_string(rank), number_), "1");
     // Rank 0 may have begun later, and a store may take a second to tell that a key is missing.
     deadline_ += limit_ + std::chrono::seconds(1);
+    const bool is_told = has_come("verdict");
     const auto verdict =
-        has_come("verdict") ? store_->get_to_str(key("verdict", number_)) : "rank 0 did not come";
+        is_told ? store_->get_to_str(key("verdict", number_)) : "rank 0 did not come";
+    if (is_told) store_->add(key("left", number_), 1);
     if (verdict != "ok")
       TORCH_CHECK(false, "ccoll: Rank ", rank,
                   " successfully reached monitoredBarrier, but received ",
@@ -43,17 +47,27 @@ class Barrier {
     // A rank that has come to this barrier has left the one before.
     for (int rank = 1; rank < group_.membership().size; rank++)
       delete_key(*store_, key(std::to_string(rank), number_ - 1));
+    const auto come = group_.membership().size - 1 - static_cast<std::int64_t>(missing.size());
     if (missing.empty()) {
-      delete_key(*store_, key("verdict", number_ - 1));
-      store_->set(key("verdict", number_), "ok");
+      for (const auto* each : {"verdict", "left"}) delete_key(*store_, key(each, number_ - 1));
+      tell("ok", come);
       return;
     }
     const auto verdict = verdict_on(missing, wait_all_ranks);
-    store_->set(key("verdict", number_), verdict);
+    tell(verdict, come);
     TORCH_CHECK(false, "ccoll: ", verdict);
   }
 
  private:
+  /// Waits until the ranks that have come know the verdict, 1 s at most: this process may end next,
+  /// and the store with it.
+  void tell(const std::string& verdict, std::int64_t come) {
+    store_->set(key("verdict", number_), verdict);
+    const auto until = Clock::now() + std::chrono::seconds(1);
+    while (store_->add(key("left", number_), 0) < come && Clock::now() < until)
+      std::this_thread::sleep_for(milliseconds(1));
+  }
+
   std::string key(const std::string& what, std::uint64_t number) const {
     return "ccoll/monitored/" + identity_ + "/" + std::to_string(number) + "/" + what;
   }

@@ -184,8 +184,8 @@ constexpr Variable kSettings[] = {
      "`USR1`, `USR2`, `QUIT` or `RTMIN+3`: at that signal, too, a process writes there, also while "
      "it is stuck"},
     {"CCOLL_TORCH_AS", "none",
-     "`gloo` or `nccl`: in Python, ccoll serves this backend's name of torch.distributed for CPU "
-     "tensors, and programs written for it run unchanged",
+     "`gloo` or `nccl`: in Python, ccoll serves this backend's name of torch.distributed, and "
+     "programs written for it run unchanged",
      one_of(kTorchNames)},
     {"CCOLL_TORCH_WAY", "the faster",
      "`c++` or `python`: in Python, which backend serves torch.distributed", one_of(kTorchWays)},

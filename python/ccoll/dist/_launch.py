@@ -60,7 +60,7 @@ def init_process_group(backend: str | None = None, *arguments: Any, launcher: st
     """
     if launcher is not None:
         if arguments:
-            raise TypeError(f"init_process_group: {len(arguments)} extra positional arguments: expected keywords")
+            raise TypeError(f"init_process_group: {len(arguments)} more positional arguments beside launcher: expected names, as in timeout=60")
         init_dist(launcher, backend, **named)
         return
     if has_torch() and backend is not None and "ccoll" in backend:

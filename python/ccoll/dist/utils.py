@@ -207,7 +207,7 @@ def check_device(call: str, x: Tensor, group: Group) -> None:
 
 
 def _misfit(call: str, x: Tensor, group: Group) -> str:
-    kinds = " and ".join(_kinds(group))
+    kinds = " and ".join(sorted(_kinds(group)))
     return f"{call}: backend {get_backend(group)!r} takes tensors on {kinds}; a tensor on {device_of(x)}"
 
 

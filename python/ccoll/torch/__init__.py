@@ -15,11 +15,11 @@ def register() -> None:
     """Makes "ccoll" a backend of torch.distributed, and takes over the name in CCOLL_TORCH_AS. Called again, it
     does nothing. Tensors of GPUs need the backend in C++ and a package that was built with CUDA."""
     from ._name import take_over
-    from ._way import DEVICES, NAME, create
+    from ._way import NAME, create, devices
 
     if NAME not in _dist.Backend.backend_list:
         take_over()
-        _dist.Backend.register_backend(NAME, create, extended_api=True, devices=DEVICES)
+        _dist.Backend.register_backend(NAME, create, extended_api=True, devices=devices())
 
 
 def implementation() -> str:

@@ -36,7 +36,10 @@ def monitored_barrier(core: Core, limit: float, wait_all_ranks: bool) -> None:
         store.set(key(core.rank), "1")
         # Rank 0 may have begun later, and a store may take a second to tell that a key is missing.
         deadline += limit + 1
-        verdict = store.get(key("verdict")).decode() if has_come("verdict") else "rank 0 did not come"
+        verdict = "rank 0 did not come"
+        if has_come("verdict"):
+            verdict = store.get(key("verdict")).decode()
+            store.add(key("left"), 1)
         if verdict != "ok":
             raise RuntimeError(
                 f"ccoll: Rank {core.rank} successfully reached monitoredBarrier, but received errors while waiting "
@@ -49,14 +52,23 @@ def monitored_barrier(core: Core, limit: float, wait_all_ranks: bool) -> None:
     # A rank that has come to this barrier has left the one before.
     for rank in range(1, core.size):
         delete_key(store, key(rank, number - 1))
+
+    def tell(verdict: str) -> None:
+        """Waits until the ranks that have come know it, 1 s at most: this process may end next, the store with it."""
+        store.set(key("verdict"), verdict)
+        until = time.monotonic() + 1
+        while store.add(key("left"), 0) < core.size - 1 - len(missing) and time.monotonic() < until:
+            time.sleep(0.001)
+
     if not missing:
-        delete_key(store, key("verdict", number - 1))
-        store.set(key("verdict"), "ok")
+        for each in ("verdict", "left"):
+            delete_key(store, key(each, number - 1))
+        tell("ok")
         return
     named = ", ".join(map(str, missing if wait_all_ranks else missing[:1]))
     word = "Ranks" if wait_all_ranks and len(missing) > 1 else "Rank"
     verdict = f"{word} {named} failed to pass monitoredBarrier in {round(limit * 1000)} ms (timed out)"
     if len(missing) > 1 and not wait_all_ranks:
         verdict += f"; all that are missing: {', '.join(map(str, missing))}"
-    store.set(key("verdict"), verdict)
+    tell(verdict)
     raise RuntimeError(f"ccoll: {verdict}")

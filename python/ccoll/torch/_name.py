@@ -21,7 +21,7 @@ _has_told = False
 
 def take_over() -> None:
     """Serves the name that the variable has; where it is not set, nothing changes."""
-    from ._way import DEVICES
+    from ._way import devices
 
     name = os.environ.get(VARIABLE)
     if not name:
@@ -34,7 +34,7 @@ def take_over() -> None:
             f"{VARIABLE}={name}: torch {torch.__version__} lets no other backend use that name, torch 2.15 does; "
             'write "ccoll" as the backend\'s name'
         )
-    dist.Backend.register_backend(name, _create, extended_api=True, devices=DEVICES)
+    dist.Backend.register_backend(name, _create, extended_api=True, devices=devices())
     # By that backend's own type, torch would read ours in C++ as that one, past its end.
     dist.Backend.backend_type_map[name] = dist.ProcessGroup.BackendType.CUSTOM
 

@@ -16,7 +16,6 @@ from torch._C import _distributed_c10d as c10d
 import ccoll
 
 NAME = "ccoll"
-DEVICES = ["cpu", "cuda"]
 VARIABLE = "CCOLL_TORCH_WAY"
 PYTHON, CPP = "python", "c++"
 _CPU = torch.device("cpu")
@@ -53,6 +52,11 @@ def _load() -> str:
     # Threads of the library must have ended before the interpreter does.
     atexit.register(torch.ops.ccoll.close_all)
     return ""
+
+
+def devices() -> list[str]:
+    """The kinds of devices whose tensors this process's way takes."""
+    return ["cpu", "cuda"] if way() == CPP else ["cpu"]
 
 
 def create(options: Any, more: Any = None) -> Any:

@@ -56,7 +56,7 @@ def empty(x: Any, form: int, size: int, count: int) -> Any:
     if hasattr(x, "__cuda_array_interface__"):
         cupy = sys.modules.get("cupy")
         if cupy is None or not isinstance(x, cupy.ndarray):
-            raise TypeError(f"x is {describe(x)}, memory of a GPU of which no new array is made: expected an array as out")
+            raise TypeError(f"x is {describe(x)}, memory of a GPU, and no new one is made: expected an array as out")
         return cupy.empty(_shape(x.shape, form, size, count), x.dtype)
     if hasattr(x, "__array_namespace__"):
         return _by_namespace(x, form, size, count)

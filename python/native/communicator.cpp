@@ -251,6 +251,7 @@ void bind_making(nb::module_& module) {
          CommunicatorOptions options) {
         std::stop_source stop;
         options.start_stop = stop.get_token();
+        if (options.device.ordinal != kHost) release_gil_in_calls();
         std::optional<UniqueId> given;
         if (!id.is_none()) given = nb::cast<UniqueId>(id);
         auto made = interruptible(
@@ -268,6 +269,7 @@ void bind_making(nb::module_& module) {
       [](int size, CommunicatorOptions options) {
         std::stop_source stop;
         options.start_stop = stop.get_token();
+        if (options.device.ordinal != kHost) release_gil_in_calls();
         auto made = interruptible([=] { return Communicator::create_all(size, options); },
                                   [&] { stop.request_stop(); });
         nb::list all;

@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds kSlice{50};
 /// A call that is over so soon is not worth letting another thread have the GIL.
 constexpr std::chrono::microseconds kSpin{5};
 
-std::atomic<bool> library_calls_python{false};
+std::atomic<bool> gil_is_released{false};
 
 std::atomic<int> inside{0};
 std::atomic<bool> ending{false};
@@ -72,8 +72,8 @@ void Inside::await_end() {
   }
 }
 
-void set_calls_python() { library_calls_python.store(true, std::memory_order_relaxed); }
-bool calls_python() { return library_calls_python.load(std::memory_order_relaxed); }
+void release_gil_in_calls() { gil_is_released.store(true, std::memory_order_relaxed); }
+bool releases_gil() { return gil_is_released.load(std::memory_order_relaxed); }
 
 void Keeper::keep(ccoll::Work work, std::vector<Held> held) {
   kept_.emplace_back(std::move(work), std::move(held));
@@ -101,7 +101,7 @@ void wait_for(ccoll::Work& work, std::optional<double> timeout) {
     refuse("wait: timeout is " + std::to_string(*timeout) + " s: expected 0 or more");
   const bool limited = timeout && *timeout < 365.0 * 86400;
   const auto begin = Clock::now();
-  if (!calls_python()) {
+  if (!releases_gil()) {
     do {
       if (!work.test()) continue;
       work.wait();

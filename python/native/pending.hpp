@@ -13,16 +13,17 @@
 
 namespace ccoll::python {
 
-/// From the first reduction by a Python function on, the library may call Python under its locks. A
-/// thread that enters the library must then not hold the GIL.
-void set_calls_python();
-bool calls_python();
+/// From now on threads enter the library without the GIL. They must from the first reduction by a
+/// Python function on, since the library may call Python under its locks. They must, too, where
+/// ranks have GPUs: a call of a team begins once all its threads have made it.
+void release_gil_in_calls();
+bool releases_gil();
 
-/// Gives the GIL up where the library may call Python.
+/// Gives the GIL up where it must be.
 class MaybeAway {
  public:
   MaybeAway() {
-    if (calls_python()) away_.emplace();
+    if (releases_gil()) away_.emplace();
   }
 
  private:

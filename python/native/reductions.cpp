@@ -47,7 +47,7 @@ class Function {
 Reduction custom(nb::object function, std::string name, bool commutative) {
   if (!PyCallable_Check(function.ptr()))
     throw nb::type_error("Reduction.custom: function is not callable");
-  set_calls_python();
+  release_gil_in_calls();
   const auto shared = std::make_shared<const Function>(std::move(function));
   return Reduction::custom([shared](const void* in, void* inout, std::size_t count,
                                     DataType type) { (*shared)(in, inout, count, type); },

@@ -68,7 +68,7 @@ c10::intrusive_ptr<c10d::Backend> Backend::shrink(const std::vector<std::int64_t
   of.timeout = options ? options->timeout : group_->timeout();
   of.name += "/shrunk" + number;
   try {
-    if ((flags & kAbort) != 0) parent->abort("shrink_group");
+    if ((flags & kAbort) != 0) group_->abort_calls("shrink_group");
     auto made = parent->shrink_without(std::vector<int>(excluded.begin(), excluded.end()),
                                        {.name = "torch group " + of.name, .timeout = of.timeout});
     check_all_there(*parent, made, excluded);
@@ -480,6 +480,8 @@ WorkPointer Backend::alltoall(Tensors& outputs, Tensors& inputs,
 WorkPointer Backend::barrier(const c10d::BarrierOptions& options) {
   Arguments arguments("ccoll:barrier");
   if (options.device) arguments.place_on(*options.device);
+  // torch names the CPU where a group has both devices; the barrier stands for both.
+  if (arguments.device().is_cpu()) group_->drain();
   return begin(OpType::BARRIER, mode_of(options.asyncOp), std::move(arguments), [&](Calls& on) {
     on.either(
         on.limited(options.timeout), [&](const CallOptions& with) { on->barrier(with); },

@@ -139,7 +139,26 @@ std::shared_ptr<Group> Group::on(at::Device gpu) {
 }
 
 void Group::connect(at::Device device) {
-  (device.is_cpu() ? shared_from_this() : on(device))->communicator();
+  if (device.is_cpu())
+    communicator();
+  else
+    on(device);
+}
+
+void Group::drain() {
+  if (const auto other = on_gpu()) drain_current_stream(*other->membership_.gpu);
+}
+
+std::shared_ptr<Group> Group::begin_end() {
+  const std::lock_guard lock(state_);
+  is_closed_ = true;
+  return on_gpu_;
+}
+
+void Group::abort_calls(const std::string& reason) {
+  if (const auto other = on_gpu())
+    if (const auto communicator = other->made()) communicator->abort(reason);
+  communicator()->abort(reason);
 }
 
 Group::Group(Membership membership)
@@ -289,9 +308,13 @@ std::shared_ptr<Communicator> Group::give_up(const std::string& reason) {
   return std::exchange(made_, nullptr);
 }
 
-void Group::close() {
+void Group::close(milliseconds patience) {
   if (is_parents()) return;
-  if (const auto other = on_gpu()) other->close();
+  if (const auto other = begin_end()) other->close(patience);
+  if (membership_.gpu && !error_kind()) {
+    const std::unique_lock lock(order_, std::try_to_lock);  // a call that blocks is aborted below
+    if (lock) streams_.drain(Clock::now() + patience);
+  }
   if (const auto made = give_up({})) {
     try {
       made->close();
@@ -305,7 +328,7 @@ void Group::close() {
 
 void Group::abort(const std::string& reason) {
   if (is_parents()) return;
-  if (const auto other = on_gpu()) other->abort(reason);
+  if (const auto other = begin_end()) other->abort(reason);
   give_up(reason);
 }
 
@@ -329,7 +352,7 @@ void Group::close_all() {
     const std::lock_guard lock(registry().mutex);
     open = registry().open();
   }
-  for (const auto& each : open) each->close();
+  for (const auto& each : open) each->close(milliseconds(1000));
   Inside::end();
 }
 

@@ -104,8 +104,11 @@ class Group : public std::enable_shared_from_this<Group> {
   template <typename Call>
   c10::intrusive_ptr<Work> begin(c10d::OpType type, Mode mode, Arguments arguments, Call&& call,
                                  int lane);
-  /// Waits until calls on this device find their communicator.
+  /// Makes the communicator for calls on this device. Waits for the CPU's, not for a GPU's, which
+  /// ranks may begin in different orders.
   void connect(at::Device device);
+  /// Blocks the host until the caller's stream of the GPU is empty, if calls have used one.
+  void drain();
 
   std::uint64_t sequence() const { return sequence_; }
   std::uint64_t next_monitored() { return ++monitored_; }
@@ -120,10 +123,14 @@ class Group : public std::enable_shared_from_this<Group> {
   }
   const std::shared_ptr<Keeper>& keeper() const { return keeper_; }
 
-  /// Leaves; waits 1 s at most. Again, or after abort, it does nothing. In a forked child neither
-  /// does anything: the threads that would have to answer are not there.
-  void close();
+  /// Leaves; waits 1 s at most, and before that `patience` for calls in streams, whose callers do
+  /// not wait. Again, or after abort, it does nothing. In a forked child neither does anything: the
+  /// threads that would have to answer are not there.
+  void close(std::chrono::milliseconds patience);
+  void close() { close(timeout()); }
   void abort(const std::string& reason);
+  /// Ends the calls that are under way, on every device.
+  void abort_calls(const std::string& reason);
   /// The open group that torch calls so; null where there is none.
   static std::shared_ptr<Group> named(const std::string& name);
   /// torch's name of the group, where it is another than it was made with.
@@ -141,6 +148,11 @@ class Group : public std::enable_shared_from_this<Group> {
   c10::intrusive_ptr<Work> begin_in_stream(c10d::OpType type, Mode mode, Arguments arguments,
                                            Call&& call, int lane);
   Origin origin_of(c10d::OpType type, const Arguments& arguments) const;
+  std::uint64_t next_sequence(Mode mode) {
+    return mode == Mode::message ? sequence_.load() : ++sequence_;
+  }
+  /// No call begins from now on. Returns the group for a GPU, null where there is none.
+  std::shared_ptr<Group> begin_end();
   static std::shared_ptr<Group> registered(Membership membership);
   void create();
   void await_key(c10d::Store& store) const;
@@ -197,8 +209,7 @@ c10::intrusive_ptr<Work> Group::begin(c10d::OpType type, Mode mode, Arguments ar
   {
     const std::lock_guard lock(mode == Mode::message ? messages_ : order_);
     if (is_closed_) throw_closed();
-    if (mode != Mode::message) sequence_++;
-    origin.sequence = sequence_;
+    origin.sequence = next_sequence(mode);
     try {
       call(calls);
     } catch (const Error& error) {
@@ -219,20 +230,28 @@ c10::intrusive_ptr<Work> Group::begin_in_stream(c10d::OpType type, Mode mode, Ar
   const std::lock_guard lock(there->order_);
   if (there->is_closed_) throw_closed();
   const auto in = there->streams_.begin(arguments.device(), lane);
-  origin.sequence = mode == Mode::message ? sequence_.load() : ++sequence_;
+  origin.sequence = next_sequence(mode);
   Calls calls(*this, *communicator, mode, in.get());
+  const auto give_up = [&] {  // a part of the call may have begun
+    try {
+      in->end();
+      if (in->is_captured()) in->hold_back_current();
+    } catch (const std::exception&) {  // CUDA itself has failed, which the caller is told already
+    }
+    keeper_->keep(calls.take(), std::move(arguments), in);
+  };
   try {
     call(calls);
-  } catch (const Error& error) {
-    in->end();
-    keeper_->keep(calls.take(), std::move(arguments), in);
-    throw_as_torchs(error);
-  }
-  {
     const c10::StreamGuard guard(in->lane());
     arguments.copy_back();
+    in->end();
+  } catch (const Error& error) {
+    give_up();
+    throw_as_torchs(error);
+  } catch (...) {
+    give_up();
+    throw;
   }
-  in->end();
   return Work::make(origin, calls.take(), std::move(arguments), keeper_, in);
 }
 

@@ -9,8 +9,10 @@
 #include <c10/core/Stream.h>
 #include <ccoll/device.hpp>
 
+#include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 
 namespace ccoll::plugin {
 
@@ -27,19 +29,29 @@ class StreamCall {
 
   /// Marks the end of the call: once, behind everything that belongs to it.
   void end();
-  /// Whether the stream has passed the end. False while the caller's stream is being captured,
-  /// since asking would break the capture.
-  bool is_over() const;
-  /// Lets the caller's current stream wait for the end. Does not block the host.
-  void hold_back_current() const;
-  /// Blocks the host until the end.
-  void await() const;
+  /// Whether the stream has passed the end. False also where CUDA does not say: while the caller's
+  /// stream is being captured, since asking would break the capture, and after an error of CUDA's.
+  bool is_over() const noexcept;
+  /// Lets a stream wait for the end. Does not block the host.
+  void hold_back(c10::Stream stream) const { end_.block(stream); }
+  /// The same for the caller's current stream. True if the call came from that one.
+  bool hold_back_current() const;
+  /// Blocks the host until the end, or until then. False if the time has passed.
+  bool await(std::optional<std::chrono::steady_clock::time_point> until = std::nullopt) const;
 
  private:
   c10::Stream lane_;
+  c10::Stream from_;  ///< of the caller
   bool is_captured_;
+  bool has_end_ = false;
   c10::Event end_;
 };
+
+c10::Stream current_stream(at::Device device);
+/// Blocks the host until the caller's current stream is empty, unless it is being captured.
+void drain_current_stream(at::Device device);
+/// For a thread of the library: later calls of CUDA's make no context on another GPU.
+void use_device(at::Device device);
 
 /// Collectives have one stream. Messages have one for each peer and direction: a receive holds back
 /// everything behind it in its stream.
@@ -52,6 +64,8 @@ class Streams {
 
   /// Begins a call in that stream. The caller orders the calls.
   std::shared_ptr<StreamCall> begin(at::Device device, int lane);
+  /// Waits until all calls are over, until then at most.
+  void drain(std::chrono::steady_clock::time_point until) const;
 
  private:
   std::map<int, c10::Stream> lanes_;

@@ -44,7 +44,9 @@ std::exception_ptr as_torchs(const Error& error) {
 
 void throw_as_torchs(const Error& error) { std::rethrow_exception(as_torchs(error)); }
 
-bool Keeper::Kept::is_over() { return all_over(operations) && (in == nullptr || in->is_over()); }
+bool Keeper::Kept::is_over() {
+  return all_over(operations) && (in == nullptr || !arguments.has_copies() || in->is_over());
+}
 
 void Keeper::keep(Operations operations, Arguments arguments,
                   std::shared_ptr<const StreamCall> in) {
@@ -64,9 +66,19 @@ void Keeper::sweep() {
 }
 
 void Keeper::clear() {
+  static std::mutex& mutex = *new std::mutex;
+  static std::vector<Kept>& in_use = *new std::vector<Kept>;
   std::vector<Kept> all;
-  const std::lock_guard lock(mutex_);
-  all.swap(kept_);
+  {
+    const std::lock_guard lock(mutex_);
+    all.swap(kept_);
+  }
+  // A stream may go on after its communicator: its tensors stay until a later group ends.
+  const std::lock_guard lock(mutex);
+  all.insert(all.end(), std::move_iterator(in_use.begin()), std::move_iterator(in_use.end()));
+  in_use.clear();
+  for (auto& each : all)
+    if (each.is_in_use()) in_use.push_back(std::move(each));
 }
 
 Inside::Inside() {
@@ -122,14 +134,15 @@ Work::Work(const Origin& origin, Operations operations, Arguments arguments,
       in_(std::move(in)) {}
 
 Work::~Work() {
-  // torch gives memory away in the order of the stream that waits for the call.
-  if (is_over_ || is_ordered_ || keeper_ == nullptr || isCompleted()) return;
+  // torch gives memory away in the order of the stream that the call came from and that waits.
+  if (is_over_ || is_ordered_ || keeper_ == nullptr) return;
+  if (all_over(operations_) && is_copied()) return;
   keeper_->keep(std::move(operations_), std::move(arguments_), in_);
 }
 
 bool Work::isCompleted() {
   if (is_over_) return true;
-  if (!all_over(operations_) || (in_ && !in_->is_over())) return false;
+  if (!all_over(operations_) || !is_copied()) return false;
   for (const auto& each : parts_)
     if (!each->isCompleted()) return false;
   settle();
@@ -156,7 +169,8 @@ void Work::settle() {
     exception_ = std::current_exception();
   }
   const bool receives = opType_ == c10d::OpType::RECV || opType_ == c10d::OpType::RECVANYSOURCE;
-  if (!exception_ && receives) source_ = operations_.front().received().from;
+  if (!exception_ && receives && !(in_ && in_->is_captured()))
+    source_ = operations_.front().received().from;
   end_profile();
   completed_ = true;
   is_over_ = true;
@@ -186,11 +200,10 @@ bool Work::wait(std::chrono::milliseconds timeout) {
   }
   if (!is_over_) {
     await_operations(timeout);
-    if (in_) in_->await();
     settle();
   }
   if (exception_) std::rethrow_exception(exception_);
-  if (in_) in_->hold_back_current();
+  if (in_) synchronize();
   return true;
 }
 
@@ -207,15 +220,33 @@ void Work::await_operations(std::chrono::milliseconds timeout) {
       each.wait(left);
     } catch (const Error& error) {
       if (is_limited && !each.test()) throw_as_torchs(error);  // the operation goes on
+      if (in_) return;  // the stream may never come to the copies
     }
   }
+  if (in_ && arguments_.has_copies() &&
+      !in_->await(is_limited ? std::optional(deadline) : std::nullopt))
+    C10_THROW_ERROR(DistBackendError,
+                    "ccoll: timed_out (timed out: the timeout has passed): the stream has not come "
+                    "to the end of the call");
 }
 
 void Work::synchronize() {
   if (isCompleted() && exception_) std::rethrow_exception(exception_);
-  if (!in_) return;
-  in_->hold_back_current();
-  is_ordered_ = true;
+  for (const auto& each : parts_) each->synchronize();
+  if (in_ && in_->hold_back_current()) is_ordered_ = true;
+}
+
+void Work::await_copies() const {
+  if (in_ && arguments_.has_copies()) in_->await();
+  for (const auto& each : parts_) each->await_copies();
+}
+
+std::vector<const StreamCall*> Work::stream_calls() const {
+  std::vector<const StreamCall*> calls;
+  if (in_) calls.push_back(in_.get());
+  for (const auto& each : parts_)
+    if (each->in_) calls.push_back(each->in_.get());
+  return calls;
 }
 
 std::vector<Tensor> Work::result() {
@@ -227,7 +258,8 @@ std::vector<Tensor> Work::result() {
 int Work::sourceRank() const {
   TORCH_CHECK(is_over(), "ccoll: source_rank: the operation is under way: wait for it first");
   if (exception_) std::rethrow_exception(exception_);
-  TORCH_CHECK(source_ >= 0, "ccoll: source_rank: the operation is not a receive");
+  TORCH_CHECK(source_ >= 0,
+              "ccoll: source_rank: the operation is not a receive, or it is part of a graph");
   return source_;
 }
 
@@ -235,13 +267,16 @@ c10::intrusive_ptr<Future> Work::getFuture() {
   {
     const std::lock_guard lock(mutex_);
     if (future_) return future_;
-    const auto type = c10::ListType::create(c10::TensorType::get());
-    future_ = in_ ? c10::make_intrusive<Future>(type, std::vector<at::Device>{in_->lane().device()})
-                  : c10::make_intrusive<Future>(type);
+    std::vector<at::Device> devices;
+    for (const auto* each : stream_calls()) devices.push_back(each->lane().device());
+    future_ = c10::make_intrusive<Future>(c10::ListType::create(c10::TensorType::get()),
+                                          std::move(devices));
   }
-  if (in_) {
-    // Whoever takes its value waits in streams for what is in the lane by now.
-    const c10::StreamGuard guard(in_->lane());
+  if (const auto calls = stream_calls(); !calls.empty()) {
+    // A stream that takes the value waits for what is in this lane by then.
+    const auto lane = calls.front()->lane();
+    for (const auto* each : calls) each->hold_back(lane);
+    const c10::StreamGuard guard(lane);
     if (isCompleted() && exception_)
       future_->setError(exception_);
     else
@@ -296,9 +331,14 @@ void Work::when_over(std::function<void()> tell) {
     if (--watch->left > 0 || Inside::is_ending()) return;
     const std::unique_ptr<Watch> own(watch);
     auto& work = *own->work;
+    const auto calls = work.stream_calls();
+    if (!calls.empty()) use_device(calls.front()->lane().device());
     if (work.origin_.begun && work.duration_ns_ < 0)
       work.duration_ns_ = std::chrono::nanoseconds(Clock::now() - *work.origin_.begun).count();
-    if (work.in_) work.in_->await();
+    try {
+      work.await_copies();
+    } catch (const std::exception&) {  // CUDA itself has failed, which its own calls tell
+    }
     work.settle();
     own->tell();
   };

@@ -46,6 +46,8 @@ class Keeper {
     std::shared_ptr<const StreamCall> in;
 
     bool is_over();
+    /// Whether a stream may still use its tensors.
+    bool is_in_use() { return in != nullptr && !is_over(); }
   };
   std::mutex mutex_;
   std::vector<Kept> kept_;
@@ -114,6 +116,12 @@ class Work final : public c10d::Work {
   void settle();
   void await_operations(std::chrono::milliseconds timeout);
   bool waits_in_stream(std::chrono::milliseconds timeout) const;
+  /// Whether the results are in their tensors, also where they are copied there.
+  bool is_copied() const { return !in_ || !arguments_.has_copies() || in_->is_over(); }
+  /// Blocks the host until they are there.
+  void await_copies() const;
+  /// The calls in streams that belong to it: its own, or its parts'.
+  std::vector<const StreamCall*> stream_calls() const;
   void end_profile();
   /// Calls `tell` once all is over and settled, in a thread of the library that may wait.
   void when_over(std::function<void()> tell);

@@ -16,3 +16,9 @@ def test_arrays_of_a_gpu(size):
     pytest.importorskip("torch", reason="torch is not installed (tools/setup torch)")
     status, said = run("gpu_arrays.py", size)
     assert status == 0, said
+
+
+def test_threads_as_ranks_of_a_gpu():
+    pytest.importorskip("torch", reason="torch is not installed (tools/setup torch)")
+    status, said = run("gpu_arrays.py", 1, "threads")
+    assert status == 0, said

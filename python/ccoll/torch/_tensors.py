@@ -72,7 +72,8 @@ def _check(call: str, tensor: torch.Tensor) -> None:
     if tensor.is_quantized:
         raise refuse(call, "a quantised tensor: give its int_repr()")
     if tensor.device.type != "cpu":
-        raise refuse(call, f"a tensor on {tensor.device}: the backend in Python takes CPU tensors only, the one in C++ others, too")
+        why = "the backend in Python takes CPU tensors only; the one in C++ takes those of GPUs, too"
+        raise refuse(call, f"a tensor on {tensor.device}: {why}")
 
 
 def _check_apart(call: str, tensor: torch.Tensor) -> None:
@@ -91,6 +92,8 @@ def _lies_in_order(tensor: torch.Tensor) -> bool:
         return False
     if tensor.is_contiguous():
         return True
+    if tensor.dtype == torch.complex32:  # torch shows their bytes only where the elements lie side by side
+        return False
     length, rows, apart = 1, 1, 0
     for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride())):
         if size == 1:
@@ -111,7 +114,7 @@ def _in_order(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def source(call: str, tensor: torch.Tensor) -> torch.Tensor:
-    """What is read of a tensor, in the order of its elements: itself, or a copy."""
+    """A tensor to read, with its elements in order: itself, or a copy."""
     _check(call, tensor)
     return _plain(tensor if _lies_in_order(tensor) else _in_order(tensor))
 

@@ -100,12 +100,17 @@ void hand_back_nothing(const CallOptions& options) {
 void run(std::shared_ptr<Implementation> communicator, Call call, const CallOptions& options) {
   hand_back_nothing(options);
   if (options.stream) {
-    start_in_stream(communicator, std::move(call), options);
+    auto work = start_in_stream(communicator, std::move(call), options);
+    if (options.unfinished != nullptr) *options.unfinished = std::move(work);
     return;
   }
   if (call_group::is_open())
     return call_group::add([&] { return start(communicator, std::move(call), options); });
   if (communicator->is_for_streams(call)) {
+    if (options.unfinished != nullptr) {
+      *options.unfinished = start_in_stream(communicator, std::move(call), options);
+      return;
+    }
     const auto ended = complete(communicator, call, options).and_then([&] {
       return communicator->run_in_stream(call);
     });

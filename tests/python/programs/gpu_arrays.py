@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays of a GPU in every kind of call; torch makes the memory. cc-run starts it."""
 
+import sys
+import threading
+import time
+
 import ccoll
+import numpy as np
 import torch
 
 
@@ -52,6 +57,10 @@ def main():
     assert mine.cpu().tolist() == list(range(size))
     assert comm.broadcast(gpu([rank]), 1).cpu().tolist() == [1]
 
+    comm.all_reduce(np.full(5, 1.0), on_gpu := gpu([0.0] * 5, torch.float64))  # the host's array is dropped at once
+    assert on_gpu.cpu().tolist() == [size] * 5
+    assert comm.all_reduce(gpu([1.0], torch.float64), np.empty(1))[0] == size
+
     # In the stream of the array's library: what comes before and after it there keeps its place.
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
@@ -86,7 +95,47 @@ def main():
     refused(TypeError, "elements that are", lambda: comm.all_reduce(Interface(x, typestr=">f4"), x))
     refused(ValueError, "without a mask", lambda: comm.all_reduce(Interface(x, mask=x), x))
     refused(TypeError, "of the host or of a CUDA device", lambda: comm.all_reduce(torch.ones(1, device="meta")))
+
+    # A call that waits leaves the GIL to other threads.
+    ticks, is_over = [], threading.Event()
+
+    def tick():
+        while not is_over.wait(0.01):
+            ticks.append(time.monotonic())
+
+    other = threading.Thread(target=tick)
+    other.start()
+    if rank == 0:
+        time.sleep(0.5)
+    comm.all_reduce(x, x)
+    comm.barrier()
+    is_over.set()
+    other.join()
+    assert len(ticks) > 20, len(ticks)
     comm.close()
 
 
-main()
+def threads():
+    """Ranks that are threads of one process, with a GPU: each needs the others to have made its call."""
+
+    def rank(comm):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for _ in range(20):
+                assert comm.all_reduce(gpu([1.0])).item() == comm.size
+                work = comm.all_reduce_async(x := gpu([1.0]), x)
+                work.wait()
+                assert x.item() == comm.size
+        done.append(comm.rank)
+        comm.close()
+
+    done = []
+    torch.cuda.init()
+    each = [threading.Thread(target=rank, args=(comm,)) for comm in ccoll.create_all(3, device=0, timeout=20)]
+    for one in each:
+        one.start()
+    for one in each:
+        one.join()
+    assert sorted(done) == [0, 1, 2]
+
+
+threads() if "threads" in sys.argv else main()

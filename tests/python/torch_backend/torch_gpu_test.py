@@ -3,6 +3,7 @@
 the host plays, whose streams go on in any order that events allow. torch's own kernels do not run there, so tensors
 are made on the CPU and copied."""
 
+import ctypes
 import datetime
 import os
 import time
@@ -162,14 +163,102 @@ def works(rank, size):
     work = dist.all_reduce(x, async_op=True)
     assert dist.group.WORLD._get_sequence_number_for_group() == sequence + 1 == work._get_sequence_number()
     work.wait()
-    for _ in range(200):  # works and tensors are dropped at once
-        dist.all_reduce(full(1000, 1), async_op=True)
-    dist.barrier(device_ids=[torch.cuda.current_device()])
-    assert torch.cuda.current_stream().query()  # a barrier blocks the host until the stream is empty
+    for barrier in (lambda: dist.barrier(), lambda: dist.barrier(device_ids=[torch.cuda.current_device()])):
+        for _ in range(20):
+            dist.all_reduce(x)
+        barrier()
+        assert torch.cuda.current_stream().query()  # it blocks the host until the stream is empty
 
 
-def test_works_can_be_polled_waited_for_and_dropped():
+def test_works_can_be_polled_and_waited_for():
     ranks(2, works)
+
+
+def dropped(rank, size):
+    for _ in range(20):
+        total = full(100_000, 1)
+        # Elsewhere than at the root nobody has the tensor any more, and its memory may be used again.
+        work = dist.reduce(total if rank == 0 else full(100_000, 1), 0, async_op=True)
+        if rank == 0:
+            work.wait()
+            expect(total, size)
+        del work, total
+        full(100_000, 77)
+
+
+def test_works_and_tensors_may_be_dropped():
+    ranks(2, dropped)
+
+
+def ends_at_once(rank, size):
+    x = full(300_000, 1)
+    dist.all_reduce(x)
+    dist.all_reduce(full(300_000, 1), async_op=True)
+    dist.destroy_process_group()  # waits for what is under way
+    expect(x, size)
+
+
+def test_a_group_ends_once_its_calls_are_over():
+    ranks(2, ends_at_once)
+
+
+def in_another_stream(rank, size):
+    x = full(100_000, 1)
+    side = torch.cuda.Stream()
+    work = dist.all_reduce(x, async_op=True)
+    with torch.cuda.stream(side):
+        work.wait()
+        got = x.to("cpu", non_blocking=True)
+    side.synchronize()
+    assert got.eq(size).all()
+
+
+def test_another_stream_may_wait():
+    ranks(2, in_another_stream)
+
+
+def of_several(rank, size):
+    group, device = dist.group.WORLD, torch.device("cuda:0")
+    for wait in (lambda w: w.wait(), lambda w: w.synchronize(), lambda w: w.get_future().wait()):
+        a, b = full(1000, 1), full(1000, rank)
+        group._start_coalescing(device)
+        group.allreduce([a])
+        group.broadcast(b, 1)
+        work = group._end_coalescing(device)
+        wait(work)
+        expect(a, size)
+        expect(b, 1)
+        assert [each.device.type for each in work.get_future().value()] == ["cuda", "cuda"]
+        torch.cuda.synchronize()
+        while not work.is_completed():
+            pass
+
+
+def test_a_batch_of_calls():
+    ranks(2, of_several)
+
+
+def failing(rank, size):
+    """An error of CUDA's own, of a kernel for example, comes from CUDA's calls. A Work that ends meanwhile does not
+    end the process."""
+    if not hasattr(ctypes.CDLL(None), "cuda_on_host_fails"):
+        return  # a real GPU
+    x = full(1000, 1)
+    dist.all_reduce(x)
+    torch.cuda.synchronize()
+    work = dist.all_reduce(x, async_op=True)
+    fails = ctypes.CDLL(None).cuda_on_host_fails
+    fails(719)
+    del work
+    with pytest.raises(RuntimeError):
+        torch.cuda.synchronize()
+    fails(0)
+    dist.all_reduce(x)
+    expect(x, size**3)
+
+
+def test_an_error_of_cuda_ends_no_process():
+    ranks(2, failing)
 
 
 def both_devices(rank, size):
@@ -214,24 +303,36 @@ def test_groups():
     ranks(3, groups)
 
 
-def captured(rank, size):
-    x = full(100, 1)
-    dist.all_reduce(x)  # makes the communicator, which must not be captured
-    torch.cuda.synchronize()
-    y = full(100, 1)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-        dist.all_reduce(y)
-        work = dist.all_reduce(y, async_op=True)
-        work.wait()
-    for replay in range(1, 4):
-        graph.replay()
+def captured(mode):
+    def run(rank, size):
+        x = full(100, 1)
+        dist.all_reduce(x)  # makes the communicator, which must not be captured
         torch.cuda.synchronize()
-        expect(y, size ** (2 * replay))
+        y, sent, got = full(100, 1), full(100, rank), full(100, 99)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode=mode):
+            dist.all_reduce(y)
+            work = dist.all_reduce(y, async_op=True)
+            assert work.is_completed()  # as far as the host is concerned
+            work.wait()
+            messages = [dist.isend(sent, 1 - rank), receive := dist.irecv(got, 1 - rank)]
+            for message in messages:
+                message.wait()
+        with pytest.raises(RuntimeError, match="part of a graph"):
+            receive.source_rank()
+        for replay in range(1, 4):
+            graph.replay()
+            torch.cuda.synchronize()
+            expect(y, size ** (2 * replay))
+            expect(got, 1 - rank)
+            got.copy_(sent)
+
+    return run
 
 
-def test_calls_can_be_captured_in_a_graph():
-    ranks(2, captured)
+@pytest.mark.parametrize("mode", ["thread_local", "global"])
+def test_calls_can_be_captured_in_a_graph(mode):
+    ranks(2, captured(mode))
 
 
 def lost(rank, size):

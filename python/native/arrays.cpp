@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -146,6 +147,56 @@ Torch* torch() {
   return known;
 }
 
+/// The C interface by which DLPack's producers show arrays without calls of Python's: its exchange
+/// API, version 1 (dlpack.h). Only what is used has its type.
+struct ExchangeApi {
+  static constexpr const char* kAttribute = "__dlpack_c_exchange_api__";
+  static constexpr const char* kCapsule = "dlpack_exchange_api";
+  static constexpr std::uint32_t kMajor = 1;
+
+  std::uint32_t major, minor;
+  void* previous;
+  void* allocate;
+  void* managed_from_object;
+  void* managed_to_object;
+  int (*from_object)(PyObject* object, nb::dlpack::dltensor* shown);
+  int (*current_stream)(std::int32_t device_type, std::int32_t device, void** stream);
+};
+
+/// torch.Tensor and those of its subclasses that were met. Asking a tensor for its attributes costs
+/// ten times as much. Guarded by the GIL.
+std::vector<std::pair<PyTypeObject*, const ExchangeApi*>>& exchanging_types() {
+  static auto& known = *new std::vector<std::pair<PyTypeObject*, const ExchangeApi*>>;
+  return known;
+}
+
+void learn_to_exchange(PyTypeObject* type) {
+  constexpr std::size_t kMost = 8;
+  if (exchanging_types().size() >= kMost) return;
+  const nb::object capsule = nb::getattr(nb::handle(reinterpret_cast<PyObject*>(type)),
+                                         ExchangeApi::kAttribute, nb::none());
+  if (!PyCapsule_IsValid(capsule.ptr(), ExchangeApi::kCapsule)) return;
+  const auto* const api =
+      static_cast<const ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), ExchangeApi::kCapsule));
+  if (api->major != ExchangeApi::kMajor || api->from_object == nullptr) return;
+  Py_INCREF(type);
+  exchanging_types().emplace_back(type, api);
+}
+
+/// Whether a bit of torch's says that the values are not those in memory. Only that may be true of
+/// tensors which the interface shows.
+bool has_lazy_bit(PyObject* tensor, bool is_complex) {
+  static PyObject* const is_neg = PyUnicode_InternFromString("is_neg");
+  static PyObject* const is_conj = PyUnicode_InternFromString("is_conj");
+  for (auto* const name : {is_neg, is_conj}) {
+    if (name == is_conj && !is_complex) continue;
+    const auto answer = nb::steal(PyObject_CallMethodObjArgs(tensor, name, nullptr));
+    if (!answer.is_valid()) nb::raise_python_error();
+    if (answer.ptr() != Py_False) return true;
+  }
+  return false;
+}
+
 /// The head of numpy's array object, which extensions are compiled with: its layout stays. Reading
 /// it costs a tenth of asking for a buffer, which is most of what a small call costs.
 struct NumpyArray {
@@ -251,8 +302,9 @@ bool is_list(nb::handle object) {
 Held::Held(nb::handle object, Access access, const char* call, const char* argument)
     : object_(object.ptr()) {
   const Request request{object, access, call, argument};
-  if (take_numpy(request) || take_buffer(request) || take_torch(request) ||
-      take_cuda_interface(request) || take_interface(request) || take_dlpack(request))
+  if (take_numpy(request) || take_exchanged(request) || take_buffer(request) ||
+      take_torch(request) || take_cuda_interface(request) || take_interface(request) ||
+      take_dlpack(request))
     return;
   request.wrong_type(
       "an array: of numpy or torch, or anything with DLPack, CUDA's array interface or the buffer "
@@ -307,6 +359,44 @@ bool Held::take_numpy(const Request& request) {
   parts_ = element->parts;
   count_ = static_cast<std::size_t>(parts_);
   for (int i = 0; i < array.dimensions; i++) count_ *= static_cast<std::size_t>(array.shape[i]);
+  return true;
+}
+
+bool Held::take_exchanged(const Request& request) {
+  auto* const object = request.object.ptr();
+  const auto& known = exchanging_types();
+  const auto found = std::find_if(known.begin(), known.end(), [object](const auto& each) {
+    return each.first == Py_TYPE(object);
+  });
+  if (found == known.end()) return false;
+  nb::dlpack::dltensor shown;
+  if (found->second->from_object(object, &shown) != 0) {
+    PyErr_Clear();  // take_torch says what is wrong
+    return false;
+  }
+  const bool is_cuda = shown.device.device_type == nb::device::cuda::value;
+  const bool is_complex = shown.dtype.code == 5;
+  const auto element = element_of_dlpack(shown.dtype);
+  if (!element || (is_complex && shown.dtype.bits < 64) || has_lazy_bit(object, is_complex) ||
+      (!is_cuda && shown.device.device_type != nb::device::cpu::value))
+    return false;
+  type_ = element->type;
+  parts_ = element->parts;
+  count_ = static_cast<std::size_t>(parts_);
+  for (int i = 0; i < shown.ndim; i++) count_ *= static_cast<std::size_t>(shown.shape[i]);
+  take_rows(
+      request, static_cast<std::size_t>(shown.ndim), [&](auto i) { return shown.shape[i]; },
+      [&](auto i) { return shown.strides[i]; }, size_of(type_) * static_cast<std::size_t>(parts_));
+  data_ = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(shown.data) + shown.byte_offset);
+  if (is_cuda) {
+    void* stream = nullptr;
+    if (found->second->current_stream(nb::device::cuda::value, shown.device.device_id, &stream) !=
+        0)
+      nb::raise_python_error();
+    stream_ = static_cast<cudaStream_t>(stream);
+  }
+  is_writable_ = true;
+  owner_ = nb::borrow(request.object);
   return true;
 }
 
@@ -372,6 +462,7 @@ bool Held::take_torch(const Request& request) {
   }
   is_writable_ = true;
   owner_ = tensor;
+  learn_to_exchange(Py_TYPE(request.object.ptr()));
   return true;
 }
 

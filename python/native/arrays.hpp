@@ -55,6 +55,7 @@ class Held {
  private:
   struct Request;
   bool take_numpy(const Request& request);
+  bool take_exchanged(const Request& request);
   bool take_buffer(const Request& request);
   bool take_torch(const Request& request);
   bool take_interface(const Request& request);

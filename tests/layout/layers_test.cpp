@@ -49,11 +49,13 @@ const std::map<std::string, std::string> kMayInclude = {
     {"gpu/program", "core system schedule verify kernels/device"},
     {"gpu/staging", "core system kernels/device gpu gpu/cuda gpu/program"},
     {"gpu/team", "core system kernels/device gpu gpu/cuda gpu/kernel gpu/program gpu/staging"},
+    {"comm", ""},
     {"comm/api",
      "core system schedule algorithms kernels rendezvous transport engine gpu comm/failures "
      "comm/groups comm/messages comm/progress comm/record comm/record/dump comm/streams"},
     {"comm/failures",
-     "core system net schedule algorithms transport engine comm/api comm/progress comm/record"},
+     "core system net schedule algorithms control transport engine comm comm/api comm/progress "
+     "comm/record"},
     {"comm/groups",
      "core system net net/wire schedule algorithms rendezvous control transport engine gpu "
      "comm/api comm/failures"},

@@ -404,7 +404,7 @@ bool Communicator::Implementation::advance_collective_as_owner() {
       }
     if (operation->gate) {
       limit_gated_as_owner(*operation, Clock::now());
-      note_stand(std::nullopt);
+      stands_.set(std::nullopt);
     }
     if (operation->premultiplication) (*operation->premultiplication)();
     if (operation->input_copy) (*operation->input_copy)();

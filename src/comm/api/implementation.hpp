@@ -20,6 +20,7 @@
 #include "algorithms/algorithms.hpp"
 #include "ccoll/communicator.hpp"
 #include "comm/api/call.hpp"
+#include "comm/failures/calls_ahead.hpp"
 #include "comm/failures/departures.hpp"
 #include "comm/failures/different_calls.hpp"
 #include "comm/failures/farewells.hpp"
@@ -467,7 +468,7 @@ class Communicator::Implementation final
   /// Whether neighbours have published calls that are to be compared.
   bool record_as_owner(const Signature& signature) {
     history_.record(signature);
-    return has_ahead_.load(std::memory_order_acquire);
+    return ahead_.has_any();
   }
   bool advance_collective_as_owner();
   /// Handles a failure of the first one in the queue.
@@ -601,22 +602,10 @@ class Communicator::Implementation final
   void log_long_waits_as_owner(std::span<const std::shared_ptr<MessageOperation>> late,
                                Clock::time_point now) const;
 
-  // stands.cpp
-  /// Sets the answer for ranks that ask; nothing: this rank moves.
-  void note_stand(std::optional<StandReport> stand);
   /// Asks the ranks that the call waits for, at this step or later, shortly before its time limit.
   void ask_for_stands_as_owner(const CollectiveOperation& operation, Clock::time_point now);
   /// The same for any ranks: they know nothing about messages, and answer with their own position.
-  void ask_for_stands_as_owner(AskedStands asked);
-  /// The answer to a rank that asks; needs no owner flag, which the waiting thread holds.
-  std::string stand_in(std::uint64_t sequence) const;
-  /// The same if no call is named.
-  std::string stand() const;
-  /// " 20 ms before"; empty if that is not known any more.
-  std::string began_before(std::uint64_t call) const;
-  void take_answer(Rank from, const Waiting& answer);
-  /// "; asked 499 ms before: rank 1 had not reached this call …"; empty if no rank was asked.
-  std::string answers_about(std::uint64_t sequence, Clock::time_point now) const;
+  void ask_for_stands_as_owner(Stands::Question question);
 
   const std::shared_ptr<Member> member_;
   const std::uint64_t id_;
@@ -701,12 +690,9 @@ class Communicator::Implementation final
   Farewells farewells_;
   History history_;
   Labels labels_;
-  std::vector<std::pair<Rank, Waiting>> ahead_;  // guarded by mutex_
+  CallsAhead ahead_;
+  Stands stands_{history_, recorder_};
   std::optional<MadeCall> received_label_;       // guarded by mutex_: the last; no signature
-  std::atomic<bool> has_ahead_{false};           // whether there are any; spares the lock
-  std::map<std::uint64_t, std::string> cycles_;  // guarded by mutex_: by sequence
-  std::optional<StandReport> stand_;             // guarded by mutex_: of this rank
-  std::optional<AskedStands> asked_;             // guarded by mutex_: the last
   std::optional<Making> making_;                 // guarded by mutex_
   std::map<std::uint64_t, std::uint64_t> made_;  // guarded by mutex_: times, by list
   std::shared_ptr<Headcount> headcount_;         // guarded by mutex_; of a shrink under way

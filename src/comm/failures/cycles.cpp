@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a communicator tells control which ranks it waits for, and hears of ranks that wait for each
-// other in a cycle (control/cycle.cpp).
+// How a communicator tells control which ranks it waits for, asks them where they stand, and hears
+// of ranks that wait for each other in a cycle (control/cycle.cpp).
 #include <algorithm>
 
 #include "comm/api/implementation.hpp"
@@ -29,10 +29,10 @@ void Communicator::Implementation::report_waits_as_owner() {
     const auto& operation = *collectives_.front();
     const auto& run = operation.run;
     const auto awaited = operation.plan->awaited();
-    note_stand(StandReport{run.sequence,
-                           operation.plan->standing() +
-                               (awaited.empty() ? "" : ", waiting for " + list_ranks(awaited)),
-                           operation.stands.since.value_or(operation.begun)});
+    stands_.set(StandReport{run.sequence,
+                            operation.plan->standing() +
+                                (awaited.empty() ? "" : ", waiting for " + list_ranks(awaited)),
+                            operation.stands.since.value_or(operation.begun)});
     add(run.sequence,
         fmt::format("{} #{} of communicator {}", words_of(run.signature).kind, run.sequence,
                     shown_label(name_)),
@@ -56,7 +56,7 @@ void Communicator::Implementation::report_waits_as_owner() {
 
 void Communicator::Implementation::take_waits_back_as_owner() {
   if (!std::exchange(waits_reported_, false)) return;
-  note_stand(std::nullopt);
+  stands_.set(std::nullopt);
   member_->control().tell_waits(id_, {});
 }
 
@@ -77,16 +77,29 @@ bool Communicator::Implementation::seek_cycle_as_owner(Operation& operation, std
 }
 
 void Communicator::Implementation::in_cycle(std::uint64_t sequence, const std::string& cycle) {
-  std::lock_guard lock(mutex_);
-  cycles_[sequence] = cycle;
+  stands_.note_cycle(sequence, cycle);
 }
 
 std::string Communicator::Implementation::cycle_of(std::uint64_t sequence) const {
-  std::lock_guard lock(mutex_);
-  const auto found = cycles_.find(sequence);
-  if (found == cycles_.end()) return "";
+  const auto cycle = stands_.cycle_of(sequence);
+  if (cycle.empty()) return "";
   return fmt::format("; a cycle{}: {}", group_.numbered_as_job() ? "" : " (by ranks of the job)",
-                     found->second);
+                     cycle);
+}
+
+void Communicator::Implementation::ask_for_stands_as_owner(const CollectiveOperation& operation,
+                                                           Clock::time_point now) {
+  Stands::Question question{operation.run.sequence, now, operation.plan->awaited()};
+  std::ranges::copy(operation.plan->silent(), std::back_inserter(question.ranks));
+  ask_for_stands_as_owner(std::move(question));
+}
+
+void Communicator::Implementation::ask_for_stands_as_owner(Stands::Question question) {
+  Waiting sent{id_, question.sequence, {}};
+  sent.signature.kind = kAsksStand;
+  std::vector<std::uint32_t> to;
+  for (const auto rank : stands_.ask(std::move(question))) to.push_back(group_.job_rank(rank));
+  member_->control().publish(sent, to);
 }
 
 }  // namespace ccoll

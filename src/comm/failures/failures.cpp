@@ -176,6 +176,8 @@ void Communicator::Implementation::forked() {
   labels_.forget_lock();
   departures_.forget_lock();
   farewells_.forget_lock();
+  ahead_.forget_lock();
+  stands_.forget_lock();
   has_news_.store(true, std::memory_order_release);
 }
 
@@ -349,7 +351,7 @@ std::string Communicator::Implementation::whereabouts(const CollectiveOperation&
                      later.empty() ? ""
                                    : fmt::format("; later steps need data not yet received from {}",
                                                  ranks_text(later)),
-                     answers_about(run.sequence, now));
+                     stands_.answers_about(run.sequence, now));
 }
 
 bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOperation& operation,
@@ -365,11 +367,9 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
                              milliseconds(now - operation.begun), whereabouts(operation, now)),
                  std::nullopt};
     if (operation.started) {
-      // A rank that was asked may have come since.
       auto needed = operation.plan->awaited();
       std::ranges::copy(operation.plan->silent(), std::back_inserter(needed));
-      const std::lock_guard lock(mutex_);
-      auto culprit = asked_ ? asked_->absent(operation.run.sequence, needed) : std::nullopt;
+      auto culprit = stands_.absent(operation.run.sequence, needed);
       if (!culprit && !needed.empty()) culprit = needed.front();
       if (culprit) late.culprit = group_.job_rank(*culprit);
     }
@@ -379,7 +379,7 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
   if (!suspicion_) next = std::min(next, operation.deadline);
   if (!operation.started) {
     if (operation.is_held_back() && &operation == collectives_.front().get())
-      note_stand(
+      stands_.set(
           StandReport{operation.run.sequence, std::string(not_begun(operation)), operation.begun});
     return false;
   }
@@ -428,7 +428,7 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
   const bool looks = doubtful && now - looked_ >= kPublishAgain;
   if (looks) looked_ = now;
   std::vector<Rank> silent;
-  AskedStands asks{kFirstMessage, now, {}, {}};
+  Stands::Question asks{kFirstMessage, now, {}};
   std::vector<std::shared_ptr<MessageOperation>> late;
   // Go from the end: give_up() fills the gap with an operation that was already looked at.
   for (auto left = messages_.pending().size(); left-- > 0;) {

@@ -67,7 +67,8 @@ void Communicator::Implementation::log_long_waits_as_owner(
         fmt::format("{} has waited for {:.3g} s, {}; it waits for {}{}{}",
                     messages_.name_of(*operation), seconds(operation->stands.until(now)),
                     messages_.standing(*operation), ranks_text(messages_.awaited(*operation)),
-                    cycle_of(kFirstMessage + operation->record), answers_about(kFirstMessage, now)),
+                    cycle_of(kFirstMessage + operation->record),
+                    stands_.answers_about(kFirstMessage, now)),
         std::nullopt};
     log().warn("{}", for_caller(failure, operation->label).message);
   }

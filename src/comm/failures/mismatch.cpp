@@ -51,12 +51,13 @@ std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
     return std::nullopt;
   }
   if (kind == kAsksStand) {
-    member_->control().publish(
-        {id_, waiting.sequence, of_kind(kTellsStand), stand_in(waiting.sequence)}, {peer});
+    member_->control().publish({id_, waiting.sequence, of_kind(kTellsStand),
+                                stands_.answer(waiting.sequence, Clock::now())},
+                               {peer});
     return std::nullopt;
   }
   if (kind == kTellsStand) {
-    take_answer(*from, waiting);
+    stands_.take_answer(*from, waiting.sequence, waiting.note);
     return std::nullopt;
   }
   if (kind == kCloses) {
@@ -72,26 +73,20 @@ std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
     farewells_.end();
     return std::nullopt;
   }
-  std::unique_lock lock(mutex_);
   if (kind == kTellsLabel) {
-    received_label_ = MadeCall{*from, waiting.sequence, {}, waiting.note};
-    lock.unlock();
+    {
+      const std::lock_guard lock(mutex_);
+      received_label_ = MadeCall{*from, waiting.sequence, {}, waiting.note};
+    }
     waiter_->ring();
     return std::nullopt;
   }
   if (kind == kSubgroup && waiting.communicator == id_ && !waiting.note.empty()) {
+    const std::lock_guard lock(mutex_);
     compare_subgroups(*from, waiting);
     return std::nullopt;
   }
-  if (waiting.sequence >= history_.calls()) {
-    const bool known = std::ranges::any_of(ahead_, [&](const auto& entry) {
-      return entry.first == *from && entry.second.sequence == waiting.sequence;
-    });
-    if (!known && ahead_.size() < History::kCalls) ahead_.emplace_back(*from, waiting);
-    // A call that begins just now may miss it; the next one, or the communicator's end, does not.
-    has_ahead_.store(true, std::memory_order_release);
-    return std::nullopt;
-  }
+  if (ahead_.keep(*from, waiting, history_)) return std::nullopt;
   return difference(*from, waiting);
 }
 
@@ -107,18 +102,8 @@ std::optional<Failure> Communicator::Implementation::difference(Rank peer,
 }
 
 Status Communicator::Implementation::compare_with_ahead() {
-  std::lock_guard lock(mutex_);
-  Status status;
-  const auto calls = history_.calls();
-  std::erase_if(ahead_, [&](const auto& entry) {
-    const auto& [peer, waiting] = entry;
-    if (waiting.sequence >= calls) return false;
-    auto found = difference(peer, waiting);
-    if (status && found) status = tl::unexpected(std::move(*found));
-    return true;
-  });
-  has_ahead_.store(!ahead_.empty(), std::memory_order_relaxed);
-  return status;
+  return ahead_.compare_reached(
+      history_, [&](Rank peer, const Waiting& waiting) { return difference(peer, waiting); });
 }
 
 std::optional<Failure> Communicator::Implementation::unread_as_owner(bool closes) const {

@@ -110,9 +110,14 @@ TEST_CASE("culprit: a rank that left is told, and a wrong argument is nobody's",
 }
 
 TEST_CASE("culprit: a rank that has come since it was asked is none", "[comm][unit]") {
-  const AskedStands asked{3, {}, {1, 2, 5}, {{5, "had not reached this call"}, {1, "waits"}}};
-  CHECK(asked.absent(3, {2, 5}) == 5);
-  CHECK(asked.absent(3, {1, 2}) == 2);
-  CHECK(asked.absent(3, {1}) == std::nullopt);
-  CHECK(asked.absent(4, {2, 5}) == std::nullopt);
+  const History history;
+  const FlightRecorder recorder;
+  Stands stands(history, recorder);
+  stands.ask({3, {}, {1, 2, 5}});
+  stands.take_answer(5, 3, "had not reached this call");
+  stands.take_answer(1, 3, "waits");
+  CHECK(stands.absent(3, {2, 5}) == 5);
+  CHECK(stands.absent(3, {1, 2}) == 2);
+  CHECK(stands.absent(3, {1}) == std::nullopt);
+  CHECK(stands.absent(4, {2, 5}) == std::nullopt);
 }

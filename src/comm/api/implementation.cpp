@@ -144,21 +144,21 @@ Status Communicator::Implementation::close(bool is_told) {
   std::optional<Failure> late;
   {
     Owner owner(*this);
-    if (has_device_way() && !broken_) end_what_devices_made_as_owner();
-    was_told = broken_.has_value();
+    if (has_device_way() && !verdict_.broken()) end_what_devices_made_as_owner();
+    was_told = verdict_.broken().has_value();
     if (!was_told && dump_wanted_) write_dump_as_owner(wanted_dump());
     // A lost link may only mean that its rank has left.
-    if (!was_told && suspicion_ && suspicion_->kind != ErrorKind::peer_lost) {
-      break_as_owner(*suspicion_, true);
-      late = broken_;
+    if (!was_told && verdict_.suspicion() && verdict_.suspicion()->kind != ErrorKind::peer_lost) {
+      break_as_owner(*verdict_.suspicion(), true);
+      late = verdict_.broken();
     }
-    if (!broken_ && !suspicion_) {
+    if (!verdict_.broken() && !verdict_.suspicion()) {
       if (const auto unread = unread_as_owner(true)) {
         break_as_owner(*unread, true);
-        late = broken_;
+        late = verdict_.broken();
       }
     }
-    if (!broken_) break_as_owner(destroyed(), false);
+    if (!verdict_.broken()) break_as_owner(destroyed(), false);
     stream_calls_.abandon_as_owner(for_caller(destroyed()));
     if (tracing_ != nullptr) tracing_->write();
   }
@@ -171,8 +171,7 @@ Status Communicator::Implementation::close(bool is_told) {
   member_->exit();
   if (was_told) return {};
   if (!late) {
-    std::lock_guard lock(mutex_);
-    late = news_;
+    late = verdict_.heard();
   }
   // This rank's own abort() is no news to it.
   const auto self = group_.job_rank(rank());
@@ -227,7 +226,7 @@ void Communicator::Implementation::set_limit(Operation& operation, Clock::time_p
 Result<std::shared_ptr<Operation>> Communicator::Implementation::begin_as_owner(const Call& call) {
   CCOLL_TRY(usable_as_owner());
   auto begun = guarded_as_owner([&] { return std::optional(put_into_queue_as_owner(call)); });
-  return begun ? std::move(*begun) : tl::unexpected(*broken_);
+  return begun ? std::move(*begun) : tl::unexpected(*verdict_.broken());
 }
 
 Result<std::shared_ptr<Operation>> Communicator::Implementation::put_into_queue_as_owner(
@@ -236,7 +235,7 @@ Result<std::shared_ptr<Operation>> Communicator::Implementation::put_into_queue_
   if (auto ready = make_ready(call, *operation); !ready) {
     // The other ranks would wait for this one.
     break_as_owner(ready.error(), true);
-    return tl::unexpected(*broken_);
+    return tl::unexpected(*verdict_.broken());
   }
   if (log().tells(LogLevel::trace))
     log().trace("rank {}: {} begins", rank(), describe(operation->run.signature));
@@ -355,7 +354,7 @@ Status Communicator::Implementation::finish_as_owner(const Work::State& work) {
   blocking_ = &blocking;
   wait_as_owner(work, Clock::time_point::max());
   // A collective fails only together with all that is under way.
-  if (work.failure() != nullptr) return tl::unexpected(*broken_);
+  if (work.failure() != nullptr) return tl::unexpected(*verdict_.broken());
   return {};
 }
 
@@ -370,13 +369,13 @@ Clock::time_point Communicator::Implementation::supervise_as_owner(Clock::time_p
 
 bool Communicator::Implementation::round_as_owner(Messages::Attention attention) {
   bool moved = false;
-  if (has_news_.load(std::memory_order_relaxed) && take_news_as_owner(!suspicion_)) return true;
-  if (is_forked() || (suspicion_ && !broken_)) return false;
+  if (verdict_.has_news() && take_news_as_owner(!verdict_.suspicion())) return true;
+  if (is_forked() || (verdict_.suspicion() && !verdict_.broken())) return false;
   // Do this in a broken communicator, too: its streams must go on.
   if (stream_calls_.busy_as_owner()) [[unlikely]]
     moved |= stream_calls_.advance_as_owner(*this);
   moved |= !collectives_.empty() && advance_collective_as_owner();
-  if (broken_ || suspicion_) return false;
+  if (verdict_.broken() || verdict_.suspicion()) return false;
   auto messages_moved = messages_.advance(attention);
   if (!messages_moved) {
     failed_as_owner(std::move(messages_moved.error()));
@@ -385,7 +384,7 @@ bool Communicator::Implementation::round_as_owner(Messages::Attention attention)
   moved |= *messages_moved;
   if (stream_calls_.busy_as_owner()) [[unlikely]]
     moved |= stream_calls_.advance_as_owner(*this);
-  if (!moved && has_news_.load(std::memory_order_relaxed) && take_news_as_owner()) return true;
+  if (!moved && verdict_.has_news() && take_news_as_owner()) return true;
   moved_ |= moved;
   if (moved) movements_++;
   if (moved && waits_reported_) take_waits_back_as_owner();

@@ -22,10 +22,10 @@
 #include "comm/api/call.hpp"
 #include "comm/failures/calls_ahead.hpp"
 #include "comm/failures/departures.hpp"
-#include "comm/failures/different_calls.hpp"
 #include "comm/failures/farewells.hpp"
 #include "comm/failures/labels.hpp"
 #include "comm/failures/stands.hpp"
+#include "comm/failures/verdict.hpp"
 #include "comm/groups/group.hpp"
 #include "comm/groups/making.hpp"
 #include "comm/groups/member.hpp"
@@ -477,8 +477,8 @@ class Communicator::Implementation final
   // The short ways
   /// Whether nothing is under way and nothing wrong.
   bool calm_as_owner() const {
-    return !busy_as_owner() && blocking_ == nullptr && !broken_ && !suspicion_ &&
-           !has_news_.load(std::memory_order_relaxed) && !closed_.load(std::memory_order_relaxed);
+    return !busy_as_owner() && blocking_ == nullptr && verdict_.is_calm() &&
+           !closed_.load(std::memory_order_relaxed);
   }
   /// Waits until the link has taken a pushed message.
   void flush_as_owner(const MessageRequest& request, const Pattern& to);
@@ -561,8 +561,6 @@ class Communicator::Implementation final
   void await_last_calls();
   /// A slice showed that its sender makes another call: the failure waits for that call's label.
   void ask_for_label_as_owner(const CollectiveOperation& operation, Failure failure);
-  /// Whether that label has arrived.
-  bool take_label_as_owner();
 
   // failures.cpp
   std::string name_of(const CollectiveOperation& operation) const;
@@ -646,12 +644,8 @@ class Communicator::Implementation final
   std::unordered_map<Signature, OnDevice, SignatureHash> device_programs_;
   bool has_logged_refusal_ = false;  ///< about a call that fits no device
 
-  std::optional<Failure> broken_;
-  std::optional<Standing> at_break_;  ///< as broken_
-  /// This rank will break with it, unless the control path brings a better cause.
-  std::optional<Failure> suspicion_;
-  std::optional<DifferentCalls> different_;  ///< if the suspicion is a mismatch
-  Clock::time_point suspected_until_;
+  Verdict verdict_;  ///< by its own remarks
+  std::optional<Standing> at_break_;
   bool moved_ = true;            ///< since supervise_as_owner last looked
   bool waits_reported_ = false;  ///< to control
   std::uint64_t movements_ = 0;  ///< rounds in which anything moved
@@ -681,18 +675,14 @@ class Communicator::Implementation final
   std::atomic<bool> failure_dumped_{false};  // later failures' dumps do not replace it
   std::string dump_reason_;                  // guarded by mutex_: for dump_wanted_
 
-  std::atomic<bool> has_news_{false};
-  std::atomic<bool> forked_{false};  // set before has_news_, in a child that has one thread
+  std::atomic<bool> forked_{false};  // set before verdict_ has news, in a child that has one thread
   mutable std::mutex mutex_;
-  std::optional<Failure> news_;           // guarded by mutex_
-  std::optional<Failure> first_failure_;  // guarded by mutex_: as broken_
   Departures departures_;
   Farewells farewells_;
   History history_;
   Labels labels_;
   CallsAhead ahead_;
   Stands stands_{history_, recorder_};
-  std::optional<MadeCall> received_label_;       // guarded by mutex_: the last; no signature
   std::optional<Making> making_;                 // guarded by mutex_
   std::map<std::uint64_t, std::uint64_t> made_;  // guarded by mutex_: times, by list
   std::shared_ptr<Headcount> headcount_;         // guarded by mutex_; of a shrink under way

@@ -110,8 +110,8 @@ std::string Communicator::Implementation::ranks_text(const std::vector<Rank>& ra
 
 Status Communicator::Implementation::usable_as_owner() {
   take_news_as_owner();
-  if (!broken_) return {};
-  auto failure = *broken_;
+  if (!verdict_.broken()) return {};
+  auto failure = *verdict_.broken();
   failure.message = "an earlier failure broke the communicator: " + failure.message;
   return tl::unexpected(std::move(failure));
 }
@@ -129,9 +129,7 @@ void Communicator::Implementation::failed_as_owner(Failure failure) {
 }
 
 void Communicator::Implementation::suspect_as_owner(Failure failure, Clock::duration grace) {
-  if (suspicion_) return;
-  suspicion_ = std::move(failure);
-  suspected_until_ = deadline_after(grace);
+  if (!verdict_.suspect(std::move(failure), deadline_after(grace))) return;
   // A thread that is about to sleep has not counted on this deadline.
   waiter_->ring();
 }
@@ -141,29 +139,25 @@ void Communicator::Implementation::break_as_owner(const Failure& failure, bool t
   // The others cannot know which rank ran out.
   if (tell && failure.kind == ErrorKind::exhausted && !failure.culprit)
     return threw_as_owner(failure);
-  const bool first = !broken_;
+  const bool first = !verdict_.broken();
   if (first) {
     keep_standing_as_owner();
     note_failure_as_owner(failure);
-    broken_ = failure;
-    {
-      const std::lock_guard lock(mutex_);
-      first_failure_ = failure;
-    }
+    verdict_.break_with(failure);
     if (log().tells(LogLevel::debug))
       log().debug("rank {}: a communicator ends: {}", rank(), for_caller(failure).message);
   }
   links_.revoke();
   for (auto& operation : collectives_) {
-    operation->failure = for_caller(*broken_, operation->label);
+    operation->failure = for_caller(*verdict_.broken(), operation->label);
     operation->end();
   }
   collectives_.clear();
-  messages_.end_all(*broken_);
-  stream_calls_.abort_device_as_owner(*broken_, closed_.load());
-  stream_calls_.fail_as_owner(for_caller(*broken_));
+  messages_.end_all(*verdict_.broken());
+  stream_calls_.abort_device_as_owner(*verdict_.broken(), closed_.load());
+  stream_calls_.fail_as_owner(for_caller(*verdict_.broken()));
   take_waits_back_as_owner();
-  if (tell) member_->control().flood(id_, *broken_);
+  if (tell) member_->control().flood(id_, *verdict_.broken());
   if (first && !dump_directory_.empty() && !closed_.load()) write_dump_as_owner(kFailureDump);
 }
 
@@ -176,22 +170,23 @@ void Communicator::Implementation::forked() {
   labels_.forget_lock();
   departures_.forget_lock();
   farewells_.forget_lock();
+  verdict_.forget_lock();
   ahead_.forget_lock();
   stands_.forget_lock();
-  has_news_.store(true, std::memory_order_release);
+  verdict_.notify();
 }
 
 void Communicator::Implementation::break_copy_as_owner(const Failure& failure) {
   // This thread may have forked inside a call.
   owner_.take_again();
-  if (!broken_) broken_ = failure;
+  verdict_.break_with(failure);
   for (auto& operation : collectives_) {
-    operation->failure = for_caller(*broken_, operation->label);
+    operation->failure = for_caller(*verdict_.broken(), operation->label);
     operation->end();
   }
   collectives_.clear();
-  messages_.end_pending(*broken_);
-  stream_calls_.end_copy_as_owner(for_caller(*broken_));
+  messages_.end_pending(*verdict_.broken());
+  stream_calls_.end_copy_as_owner(for_caller(*verdict_.broken()));
 }
 
 Failure Communicator::Implementation::failed_here(const Failure& failure) const {
@@ -207,7 +202,7 @@ void Communicator::Implementation::call_threw(std::string_view call, Failure fai
   failure.message = fmt::format("{}: {}", call, failure.message);
   const Owner owner(*this);
   threw_as_owner(failure);
-  raise(for_caller(*broken_, label));
+  raise(for_caller(*verdict_.broken(), label));
 }
 
 std::optional<Failure> Communicator::Implementation::news() const {
@@ -217,20 +212,19 @@ std::optional<Failure> Communicator::Implementation::news() const {
                                "communicator, and cannot use it: make another one in this process",
                                ::getpid()),
                    std::nullopt};
-  std::lock_guard lock(mutex_);
-  return news_;
+  return verdict_.heard();
 }
 
 bool Communicator::Implementation::take_news_as_owner(bool may_wait) {
-  if (broken_ || !has_news_.exchange(false, std::memory_order_acquire)) return false;
+  if (verdict_.broken() || !verdict_.take_notice()) return false;
   const auto heard = news();
-  if (heard) has_news_.store(true, std::memory_order_relaxed);
+  if (heard) verdict_.notify();
   if (is_forked()) {
     break_as_owner(*heard, false);
     return true;
   }
   take_departures_as_owner();
-  if (broken_) return true;
+  if (verdict_.broken()) return true;
   const bool is_loss = heard && heard->kind == ErrorKind::peer_lost;
   if (!heard || (is_loss && may_wait)) return false;
   if (is_loss)
@@ -242,8 +236,8 @@ bool Communicator::Implementation::take_news_as_owner(bool may_wait) {
 
 void Communicator::Implementation::take_departures_as_owner() {
   for (const auto& gone : departures_.take()) links_.peer_gone(gone.rank, gone.how, gone.why);
-  if (!suspicion_ || !may_be_symptom(*suspicion_)) return;
-  if (const auto loss = departures_.loss_behind(suspicion_)) end_by_loss_as_owner(*loss);
+  if (!verdict_.suspicion() || !may_be_symptom(*verdict_.suspicion())) return;
+  if (const auto loss = departures_.loss_behind(verdict_.suspicion())) end_by_loss_as_owner(*loss);
 }
 
 void Communicator::Implementation::end_by_loss_as_owner(const Failure& loss) {
@@ -261,7 +255,7 @@ void Communicator::Implementation::end_by_loss_as_owner(const Failure& loss) {
 std::optional<Failure> Communicator::Implementation::ending_loss_as_owner(
     Clock::time_point now, Clock::time_point& next) const {
   const auto heard = departures_.last_loss();
-  if (!heard || broken_ || suspicion_ || !busy_as_owner()) return std::nullopt;
+  if (!heard || verdict_.broken() || verdict_.suspicion() || !busy_as_owner()) return std::nullopt;
   const auto end = std::max(*heard, last_moved_) + kLastWords;
   if (now >= end) return departures_.loss_behind();
   next = std::min(next, end);
@@ -270,11 +264,7 @@ std::optional<Failure> Communicator::Implementation::ending_loss_as_owner(
 
 std::optional<Failure> Communicator::Implementation::first_failure() const {
   if (is_forked()) return news();
-  {
-    const std::lock_guard lock(mutex_);
-    if (first_failure_) return first_failure_;
-    if (news_) return news_;
-  }
+  if (auto first = verdict_.first()) return first;
   if (auto loss = departures_.loss_behind()) return loss;
   // If another rank has ended it, streams may pass before this rank hears of it.
   const auto& way = stream_calls_.device_way();
@@ -291,7 +281,7 @@ Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::t
   if (moved_) last_moved_ = now;
   moved_ = false;
   auto next = now + std::chrono::seconds(1);
-  if (suspicion_ && !broken_) {
+  if (verdict_.suspicion() && !verdict_.broken()) {
     if (!collectives_.empty() && collectives_.front()->plan->counts_differ()) {
       if (const auto unread = unread_as_owner(false)) {
         break_as_owner(*unread, true);
@@ -299,13 +289,14 @@ Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::t
       }
       next = std::min(next, now + kLookForCounts);
     }
-    if (take_label_as_owner() || now >= suspected_until_) {
-      break_as_owner(*suspicion_, true);
+    if (verdict_.take_label() || now >= verdict_.suspected_until()) {
+      break_as_owner(*verdict_.suspicion(), true);
       return next;
     }
-    next = std::min(next, suspected_until_);
+    next = std::min(next, verdict_.suspected_until());
   }
-  if (auto standing = stream_calls_.supervise_as_owner(now, next); !standing && !broken_) {
+  if (auto standing = stream_calls_.supervise_as_owner(now, next);
+      !standing && !verdict_.broken()) {
     threw_as_owner(standing.error());
     return next;
   }
@@ -318,9 +309,10 @@ Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::t
   if (!at_all) next = std::min(next, std::max(sweep_.next(), now + kPublishAfter));
   const auto gone = departures_.long_gone(kSettled, now, next);
   // While there is a suspicion, no round shows what has come: the suspicion ends the call soon.
-  if (at_all && !suspicion_ && !gone.empty() && in_vain_as_owner(gone)) {
+  if (at_all && !verdict_.suspicion() && !gone.empty() && in_vain_as_owner(gone)) {
     // Their data may have come after the last round, however long ago they left.
-    if (round_as_owner(Messages::Attention::everyone) || broken_ || suspicion_) return now;
+    if (round_as_owner(Messages::Attention::everyone) || verdict_.broken() || verdict_.suspicion())
+      return now;
     if (const auto failure = in_vain_as_owner(gone)) {
       break_as_owner(*failure, true);
       return next;
@@ -361,7 +353,7 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
   if (operation.started) operation.stands.look(operation.plan->steps_taken(), now);
   // The suspected peers may have been late themselves, as this call is now: they, or the end of the
   // suspicion, will soon tell what broke the link.
-  if (now >= operation.deadline && !suspicion_) {
+  if (now >= operation.deadline && !verdict_.suspicion()) {
     Failure late{ErrorKind::timed_out,
                  fmt::format("{} timed out after {:.0f} ms, {}", name_of(operation),
                              milliseconds(now - operation.begun), whereabouts(operation, now)),
@@ -376,7 +368,7 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
     break_as_owner(late, true);
     return true;
   }
-  if (!suspicion_) next = std::min(next, operation.deadline);
+  if (!verdict_.suspicion()) next = std::min(next, operation.deadline);
   if (!operation.started) {
     if (operation.is_held_back() && &operation == collectives_.front().get())
       stands_.set(
@@ -384,7 +376,7 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
     return false;
   }
   if (now >= operation.publish_at) {
-    if (const auto unread = suspicion_ ? std::nullopt : unread_as_owner(false)) {
+    if (const auto unread = verdict_.suspicion() ? std::nullopt : unread_as_owner(false)) {
       break_as_owner(*unread, true);
       return true;
     }
@@ -434,7 +426,7 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
   for (auto left = messages_.pending().size(); left-- > 0;) {
     const auto operation = messages_.pending()[left];
     operation->stands.look(messages_.progress_of(*operation), now);
-    if (now >= operation->deadline && !suspicion_) {
+    if (now >= operation->deadline && !verdict_.suspicion()) {
       Failure failure{
           ErrorKind::timed_out,
           fmt::format("{} timed out after {:.0f} ms, {}, for {:.0f} ms; it waits for {}{}",
@@ -451,7 +443,7 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
       movements_++;
       continue;
     }
-    if (!suspicion_) next = std::min(next, operation->deadline);
+    if (!verdict_.suspicion()) next = std::min(next, operation->deadline);
     if (now - operation->begun >= kPublishAfter && !waits_reported_) report_waits_as_owner();
     if (!waits_reported_) next = std::min(next, operation->begun + kPublishAfter);
     seek_cycle_as_owner(*operation, kFirstMessage + operation->record, now, next);
@@ -498,13 +490,8 @@ void Communicator::Implementation::failed(std::uint64_t communicator, const Fail
 }
 
 void Communicator::Implementation::hear(const Failure& failure) {
-  {
-    std::lock_guard lock(mutex_);
-    if (news_) return;
-    news_ = failure;
-  }
+  if (!verdict_.hear(failure)) return;
   farewells_.end();
-  has_news_.store(true, std::memory_order_release);
   waiter_->ring();
   broke_while_making(failure);
   // Abort now, because nobody may take the news: the host may not know of a graph's calls. Once
@@ -550,7 +537,7 @@ void Communicator::Implementation::depart(std::uint32_t rank, Departure how, con
   // Rank 0 counts the ranks that have closed: without it nobody tells when all have.
   if (*here == 0) farewells_.end();
   departures_.add({*here, how, why, Clock::now()});
-  has_news_.store(true, std::memory_order_release);
+  verdict_.notify();
   waiter_->ring();
 }
 

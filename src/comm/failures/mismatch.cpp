@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "comm/api/implementation.hpp"
+#include "core/deadline.hpp"
 #include "engine/count_check.hpp"
 #include "engine/describe.hpp"
 
@@ -74,10 +75,7 @@ std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
     return std::nullopt;
   }
   if (kind == kTellsLabel) {
-    {
-      const std::lock_guard lock(mutex_);
-      received_label_ = MadeCall{*from, waiting.sequence, {}, waiting.note};
-    }
+    verdict_.hear_label({*from, waiting.sequence, {}, waiting.note});
     waiter_->ring();
     return std::nullopt;
   }
@@ -174,7 +172,7 @@ void Communicator::Implementation::await_last_calls() {
 
 void Communicator::Implementation::ask_for_label_as_owner(const CollectiveOperation& operation,
                                                           Failure failure) {
-  if (suspicion_) return;
+  if (verdict_.suspicion()) return;
   const auto& run = operation.run;
   const auto peer = group_.job_rank(operation.plan->different()->rank);
   MadeCall mine{rank(), run.sequence, run.signature, note_of(operation.label, run.custom)};
@@ -187,21 +185,12 @@ void Communicator::Implementation::ask_for_label_as_owner(const CollectiveOperat
     mine = {rank(), theirs.sequence, *then, labels_.of(theirs.sequence)};
   else if (theirs.sequence > mine.sequence)
     member_->control().publish({id_, mine.sequence, mine.signature, mine.note}, {peer});
-  different_ = DifferentCalls{std::move(mine), std::move(theirs), std::move(failure.message)};
-  suspect_as_owner({ErrorKind::mismatch, different_->text(), peer}, kAnswerWithin);
-  member_->control().publish({id_, different_->theirs.sequence, of_kind(kAsksLabel)}, {peer});
-}
-
-bool Communicator::Implementation::take_label_as_owner() {
-  if (!different_) return false;
-  auto& theirs = different_->theirs;
-  std::lock_guard lock(mutex_);
-  if (!received_label_ || received_label_->rank != theirs.rank ||
-      received_label_->sequence != theirs.sequence)
-    return false;
-  theirs.note = received_label_->note;
-  suspicion_->message = different_->text();
-  return true;
+  const auto asked = theirs.sequence;
+  verdict_.suspect({std::move(mine), std::move(theirs), std::move(failure.message)}, peer,
+                   deadline_after(kAnswerWithin));
+  // A thread that is about to sleep has not counted on this deadline.
+  waiter_->ring();
+  member_->control().publish({id_, asked, of_kind(kAsksLabel)}, {peer});
 }
 
 std::string DifferentCalls::text() const {

@@ -166,7 +166,7 @@ Made Communicator::Implementation::subgroup(std::span<const int> asked,
   bool was_broken = false;
   {
     const Owner owner(*this);
-    was_broken = broken_.has_value();
+    was_broken = verdict_.broken().has_value();
   }
   {
     std::lock_guard lock(mutex_);
@@ -295,9 +295,8 @@ Made Communicator::Implementation::shrink(const GroupOptions& options, Ranks exc
   // A failure that ends the job without a culprit (another rank gave up a start-up) ends whatever
   // is made of it: return it, or the caller shrinks for ever. (Copy it only if there is one: the
   // others have theirs by now, and would wait for a rank that has no memory for it.)
-  const std::lock_guard lock((*made)->mutex_);
-  const auto& news = (*made)->news_;
-  if (news && !news->culprit) return tl::unexpected(*news);
+  if (auto news = (*made)->verdict_.heard_without_culprit())
+    return tl::unexpected(std::move(*news));
   return made;
 }
 

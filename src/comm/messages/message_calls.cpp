@@ -256,7 +256,7 @@ Status Communicator::Implementation::begin_as_owner(
   CCOLL_TRY(usable_as_owner());
   auto begun = guarded_as_owner(
       [&] { return std::optional(put_into_queues_as_owner(operations, timeout)); });
-  return begun ? std::move(*begun) : tl::unexpected(*broken_);
+  return begun ? std::move(*begun) : tl::unexpected(*verdict_.broken());
 }
 
 Status Communicator::Implementation::put_into_queues_as_owner(
@@ -283,9 +283,9 @@ Result<std::optional<Received>> Communicator::Implementation::look_as_owner(
     return looked;
   });
   // Nobody else may be there to see the suspicion's grace end.
-  if (suspicion_) supervise_as_owner(Clock::now());
-  if (broken_) return tl::unexpected(*broken_);
-  if (suspicion_) return std::nullopt;
+  if (verdict_.suspicion()) supervise_as_owner(Clock::now());
+  if (verdict_.broken()) return tl::unexpected(*verdict_.broken());
+  if (verdict_.suspicion()) return std::nullopt;
   return std::move(*found);
 }
 
@@ -324,7 +324,7 @@ void Communicator::Implementation::flush_as_owner(const MessageRequest& request,
     messages_.finish(operation);
     return std::optional(std::move(state));
   });
-  if (!work) raise(for_caller(*broken_));
+  if (!work) raise(for_caller(*verdict_.broken()));
   wait_as_owner(*work, Clock::time_point::max());
   if (const auto* failure = work->failure()) raise(*failure);
 }

@@ -72,7 +72,7 @@ bool Communicator::Implementation::repeat(const PlainCall& call, Work* unfinishe
 void Communicator::Implementation::compare_or_raise_as_owner() {
   if (const auto compared = compare_with_ahead(); !compared) {
     break_as_owner(compared.error(), true);
-    raise(for_caller(*broken_));
+    raise(for_caller(*verdict_.broken()));
   }
 }
 
@@ -92,7 +92,7 @@ Plan::Polled Communicator::Implementation::poll_as_owner(Plan& plan, bool is_bri
 
 Result<std::shared_ptr<Work::State>> Communicator::Implementation::queue_repeated_as_owner(
     const std::shared_ptr<CollectiveOperation>& repeated, Plan::Polled polled) {
-  if (broken_) return tl::unexpected(*broken_);
+  if (verdict_.broken()) return tl::unexpected(*verdict_.broken());
   // The call has begun: without memory to wait for it, the communicator breaks.
   auto queued = guarded_as_owner([&] {
     auto& operation = *repeated;
@@ -108,7 +108,7 @@ Result<std::shared_ptr<Work::State>> Communicator::Implementation::queue_repeate
     if (polled == Plan::Polled::failed) collective_failed_as_owner(operation.plan->take_failure());
     return std::optional(std::move(work));
   });
-  if (!queued) return tl::unexpected(*broken_);
+  if (!queued) return tl::unexpected(*verdict_.broken());
   return std::move(*queued);
 }
 

@@ -120,7 +120,7 @@ Status Communicator::Implementation::make_device_way(std::span<const PeerAddress
     device_way_.next = DeviceWay::host;
     device_way_.is_across = false;
   };
-  if (const Owner owner(*this); broken_) {
+  if (const Owner owner(*this); verdict_.broken()) {
     // No way is of use, and its first call tells why.
     fall_back(DeviceWay::host, made.error());
     return {};
@@ -229,7 +229,7 @@ Communicator::Implementation::device_program_for(const Call& call) {
       const Owner owner(*this);
       CCOLL_TRY(usable_as_owner());
       threw_as_owner(loaded.error());
-      return tl::unexpected(*broken_);
+      return tl::unexpected(*verdict_.broken());
     }
     found = device_programs_.emplace(key, std::move(*loaded)).first;
   }
@@ -435,7 +435,7 @@ Failure Communicator::Implementation::not_entered_as_owner(const Result<device::
                     std::nullopt},
                    true);
   }
-  return is_told ? usable_as_owner().error() : *broken_;
+  return is_told ? usable_as_owner().error() : *verdict_.broken();
 }
 
 void Communicator::Implementation::end_what_devices_made_as_owner() {

@@ -171,7 +171,7 @@ Result<Communicator::Implementation::Submitted> Communicator::Implementation::su
     Owner owner(*this);
     CCOLL_TRY(usable_as_owner());
     threw_as_owner(stream_op.error());
-    return tl::unexpected(*broken_);
+    return tl::unexpected(*verdict_.broken());
   }
   const bool is_captured = request.is_captured;
   // A graph's call has nobody to tell how it went.
@@ -202,7 +202,7 @@ Status Communicator::Implementation::enqueue(const Submitted& submitted) {
   Owner owner(*this);
   CCOLL_TRY(usable_as_owner());
   threw_as_owner(put.error());
-  return tl::unexpected(*broken_);
+  return tl::unexpected(*verdict_.broken());
 }
 
 Result<Work> Communicator::Implementation::put(const Submitted& submitted,

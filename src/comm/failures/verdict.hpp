@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// A communicator's failure: heard of, suspected, or final.
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "comm/failures/different_calls.hpp"
+#include "comm/guarded.hpp"
+#include "core/result.hpp"
+
+namespace ccoll {
+
+/// The failure that broke the communicator, the one that this rank suspects until others tell a
+/// better cause, and the news from other ranks. It only keeps them; what they end is the
+/// communicator's matter.
+class Verdict {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // For the holder of the owner flag:
+
+  /// Whether there is neither a failure, nor a suspicion, nor news.
+  bool is_calm() const { return !broken_ && !suspicion_ && !has_news(); }
+  const std::optional<Failure>& broken() const { return broken_; }
+  /// Later failures change nothing.
+  void break_with(const Failure& failure);
+
+  /// This rank will break with it, unless the control path brings a better cause.
+  const std::optional<Failure>& suspicion() const { return suspicion_; }
+  Clock::time_point suspected_until() const { return suspected_until_; }
+  /// False if there is a suspicion already, which stays.
+  bool suspect(Failure failure, Clock::time_point until);
+  /// Suspects a mismatch. The peer is a rank of the job, and is asked for its call's label.
+  bool suspect(DifferentCalls different, std::uint32_t peer, Clock::time_point until);
+  /// Whether that label has arrived; the suspicion then tells it.
+  bool take_label();
+
+  /// Whether there may be news; costs no lock.
+  bool has_news() const { return has_news_.load(std::memory_order_relaxed); }
+  /// The same, once for each notify().
+  bool take_notice() { return has_news_.exchange(false, std::memory_order_acquire); }
+
+  // For any thread:
+
+  void notify() { has_news_.store(true, std::memory_order_release); }
+  /// Takes a failure that the control path has reported. False if one came before, which stays.
+  bool hear(const Failure& failure);
+  std::optional<Failure> heard() const;
+  /// The same, but only if no rank is to blame for it. Copies nothing otherwise: a caller without
+  /// memory must not fail.
+  std::optional<Failure> heard_without_culprit() const;
+  /// The failure that broke it, else the news.
+  std::optional<Failure> first() const;
+  /// Takes a peer's answer about the label of its call; the last one counts.
+  void hear_label(MadeCall theirs);
+
+  /// In a forked child, where the thread that held the lock may be gone.
+  void forget_lock() { shared_.forget_lock(); }
+
+ private:
+  struct Shared {
+    std::optional<Failure> news;
+    std::optional<Failure> broken;  ///< as broken_
+    std::optional<MadeCall> label;  ///< without its signature
+  };
+
+  std::optional<Failure> broken_;
+  std::optional<Failure> suspicion_;
+  std::optional<DifferentCalls> different_;  ///< if the suspicion is a mismatch
+  Clock::time_point suspected_until_;
+  std::atomic<bool> has_news_{false};
+  Guarded<Shared> shared_;
+};
+
+}  // namespace ccoll

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/failures/verdict.hpp"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+namespace ccoll {
+namespace {
+
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+
+/// Any moment will do.
+constexpr Verdict::Clock::time_point kUntil{100s};
+
+Failure failure(std::string text, std::optional<std::uint32_t> culprit = std::nullopt) {
+  return {ErrorKind::peer_lost, std::move(text), culprit};
+}
+
+/// Ranks 0 and 2 both made call 5, but of different sizes.
+DifferentCalls different() {
+  Signature mine;
+  mine.count = 1;
+  Signature theirs;
+  theirs.count = 2;
+  return {{0, 5, mine}, {2, 5, theirs}, "sizes differ"};
+}
+
+}  // namespace
+
+TEST_CASE("verdict: a communicator is calm until something is wrong", "[comm][unit]") {
+  CHECK(Verdict().is_calm());
+  Verdict broken;
+  broken.break_with(failure("a"));
+  CHECK_FALSE(broken.is_calm());
+  Verdict suspects;
+  suspects.suspect(failure("a"), kUntil);
+  CHECK_FALSE(suspects.is_calm());
+  Verdict hears;
+  hears.hear(failure("a"));
+  CHECK_FALSE(hears.is_calm());
+  Verdict is_told;
+  is_told.notify();
+  CHECK_FALSE(is_told.is_calm());
+}
+
+TEST_CASE("verdict: the first failure, suspicion and news stay", "[comm][unit]") {
+  Verdict verdict;
+  CHECK(verdict.suspect(failure("suspected"), kUntil));
+  CHECK_FALSE(verdict.suspect(failure("later"), kUntil + 1s));
+  CHECK_FALSE(verdict.suspect(different(), 2, kUntil + 1s));
+  CHECK(verdict.suspicion()->message == "suspected");
+  CHECK(verdict.suspected_until() == kUntil);
+  CHECK(verdict.hear(failure("heard")));
+  CHECK_FALSE(verdict.hear(failure("later")));
+  CHECK(verdict.heard()->message == "heard");
+  CHECK_FALSE(verdict.broken());
+  verdict.break_with(failure("broken"));
+  verdict.break_with(failure("later"));
+  CHECK(verdict.broken()->message == "broken");
+}
+
+TEST_CASE("verdict: what broke it counts before the news", "[comm][unit]") {
+  Verdict verdict;
+  CHECK_FALSE(verdict.first());
+  verdict.suspect(failure("suspected"), kUntil);
+  CHECK_FALSE(verdict.first());
+  verdict.hear(failure("heard"));
+  CHECK(verdict.first()->message == "heard");
+  verdict.break_with(failure("broken"));
+  CHECK(verdict.first()->message == "broken");
+}
+
+TEST_CASE("verdict: each notice is taken once", "[comm][unit]") {
+  Verdict verdict;
+  CHECK_FALSE(verdict.take_notice());
+  verdict.hear(failure("heard"));
+  CHECK(verdict.has_news());
+  CHECK(verdict.take_notice());
+  CHECK_FALSE(verdict.take_notice());
+  CHECK_FALSE(verdict.has_news());
+  // The news is still there, and a later one is none.
+  CHECK(verdict.heard());
+  verdict.hear(failure("later"));
+  CHECK_FALSE(verdict.has_news());
+  verdict.notify();
+  CHECK(verdict.take_notice());
+}
+
+TEST_CASE("verdict: news without a culprit are told apart", "[comm][unit]") {
+  Verdict verdict;
+  CHECK_FALSE(verdict.heard_without_culprit());
+  verdict.hear(failure("a rank is lost", 3));
+  CHECK_FALSE(verdict.heard_without_culprit());
+  Verdict other;
+  other.hear(failure("a start-up was given up"));
+  CHECK(other.heard_without_culprit()->message == "a start-up was given up");
+}
+
+TEST_CASE("verdict: a mismatch tells the peer's label when that arrives", "[comm][unit]") {
+  Verdict verdict;
+  CHECK_FALSE(verdict.take_label());
+  CHECK(verdict.suspect(different(), 7, kUntil));
+  CHECK(verdict.suspicion()->kind == ErrorKind::mismatch);
+  CHECK(verdict.suspicion()->culprit == 7U);
+  const auto before = verdict.suspicion()->message;
+  CHECK(before == different().text());
+  CHECK_FALSE(verdict.take_label());
+  // These are answers about other calls.
+  verdict.hear_label({1, 5, {}, note_of("of another rank", "")});
+  CHECK_FALSE(verdict.take_label());
+  verdict.hear_label({2, 4, {}, note_of("of another call", "")});
+  CHECK_FALSE(verdict.take_label());
+  CHECK(verdict.suspicion()->message == before);
+  verdict.hear_label({2, 5, {}, note_of("gradients", "")});
+  CHECK(verdict.take_label());
+  CHECK_THAT(verdict.suspicion()->message, Contains("\"gradients\""));
+}
+
+TEST_CASE("verdict: a label is nothing to a suspicion that is no mismatch", "[comm][unit]") {
+  Verdict verdict;
+  verdict.suspect(failure("suspected"), kUntil);
+  verdict.hear_label({2, 5, {}, note_of("gradients", "")});
+  CHECK_FALSE(verdict.take_label());
+  CHECK(verdict.suspicion()->message == "suspected");
+}
+
+}  // namespace ccoll

@@ -51,13 +51,14 @@ const std::map<std::string, std::string> kMayInclude = {
     {"gpu/team", "core system kernels/device gpu gpu/cuda gpu/kernel gpu/program gpu/staging"},
     {"comm", ""},
     {"comm/api",
-     "core system schedule algorithms kernels rendezvous transport engine gpu comm/failures "
-     "comm/groups comm/messages comm/progress comm/record comm/record/dump comm/streams"},
+     "core system schedule algorithms kernels rendezvous transport engine gpu comm "
+     "comm/failures comm/groups comm/messages comm/progress comm/record comm/record/dump "
+     "comm/streams"},
     {"comm/failures",
      "core system net schedule algorithms control transport engine comm comm/api comm/progress "
      "comm/record"},
     {"comm/groups",
-     "core system net net/wire schedule algorithms rendezvous control transport engine gpu "
+     "core system net net/wire schedule algorithms rendezvous control transport engine gpu comm "
      "comm/api comm/failures"},
     {"comm/messages",
      "core system schedule transport engine gpu comm/api comm/groups comm/progress "

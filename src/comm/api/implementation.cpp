@@ -30,7 +30,6 @@ Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std
                   return for_caller(std::move(failure), label);
                 }),
       stream_calls_(group_.size(), options.device.staging_bytes) {
-  shrinks_[{}];  // reserved: a shrink out of memory must still tell the others
   member_->enter();
 }
 
@@ -166,7 +165,7 @@ Status Communicator::Implementation::close(bool is_told) {
   if (late) farewells_.end();  // this rank knows what the others hear now
   if (!was_told && is_told) await_last_calls();
   end_making(destroyed());
-  abort_shrinking();
+  births_.abort_shrink(destroyed());
   const auto compared = compare_with_ahead();
   member_->exit();
   if (was_told) return {};

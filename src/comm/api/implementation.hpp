@@ -9,7 +9,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -26,9 +25,10 @@
 #include "comm/failures/labels.hpp"
 #include "comm/failures/stands.hpp"
 #include "comm/failures/verdict.hpp"
+#include "comm/groups/births.hpp"
 #include "comm/groups/group.hpp"
-#include "comm/groups/making.hpp"
 #include "comm/groups/member.hpp"
+#include "comm/guarded.hpp"
 #include "comm/messages/messages.hpp"
 #include "comm/progress/fork_notice.hpp"
 #include "comm/progress/operation.hpp"
@@ -426,14 +426,12 @@ class Communicator::Implementation final
   static Failure destroyed() {
     return {ErrorKind::aborted, "the communicator was destroyed", std::nullopt};
   }
-  std::uint64_t subgroup_id(std::uint64_t list, std::uint64_t times) const;
   Status meet(Announcement announcement);
   void compare_subgroups(Rank peer, const Waiting& waiting);
 
   // shrink.cpp
-  /// Admits a thread to shrink, one at a time; end_shrinking ends it.
+  /// Admits a thread to shrink, one at a time; births_.end_shrink() ends it.
   Result<RollCall> begin_shrinking(const Ranks& excluded);
-  void end_shrinking(const Ranks& excluded, bool well) noexcept;
   /// The ranks that are not gone; every rank gets the same list.
   Result<std::vector<Rank>> survivors(const RollCall& call, std::chrono::milliseconds timeout);
   /// The same, but an exception ends the attempt on the other ranks, too: they wait for this one.
@@ -445,7 +443,6 @@ class Communicator::Implementation final
   Failure cannot_shrink() const;
   Failure lost_patience(const RollCall& call, std::chrono::milliseconds timeout,
                         const std::vector<std::uint32_t>& awaited) const;
-  void abort_shrinking();
 
   // plans.cpp
   /// Returns the key that tells plans apart: the signature without the parts that one plan serves.
@@ -661,8 +658,6 @@ class Communicator::Implementation final
     std::optional<std::uint64_t> number;  ///< none until its stream has reached it
   };
   const Blocking* blocking_ = nullptr;
-  std::uint64_t children_ = 0;
-  std::optional<Announcement> announcement_;
   std::byte barrier_[2] = {};
 
   std::shared_ptr<Background> background_;  // immutable after make
@@ -673,22 +668,17 @@ class Communicator::Implementation final
   std::string dump_directory_;               // immutable after make; empty: no files
   std::atomic<bool> dump_wanted_{false};     // by request_dump
   std::atomic<bool> failure_dumped_{false};  // later failures' dumps do not replace it
-  std::string dump_reason_;                  // guarded by mutex_: for dump_wanted_
+  Guarded<std::string> dump_reason_;         ///< for dump_wanted_
 
   std::atomic<bool> forked_{false};  // set before verdict_ has news, in a child that has one thread
-  mutable std::mutex mutex_;
   Departures departures_;
   Farewells farewells_;
   History history_;
   Labels labels_;
   CallsAhead ahead_;
   Stands stands_{history_, recorder_};
-  std::optional<Making> making_;                 // guarded by mutex_
-  std::map<std::uint64_t, std::uint64_t> made_;  // guarded by mutex_: times, by list
-  std::shared_ptr<Headcount> headcount_;         // guarded by mutex_; of a shrink under way
-  std::map<Ranks, Shrinks> shrinks_;             // guarded by mutex_: by excluded ranks
-  bool is_shrinking_ = false;                    // guarded by mutex_
-  const ForkNotice fork_notice_{*this};          // last: needs all the others
+  Births births_{id_};
+  const ForkNotice fork_notice_{*this};  // last: needs all the others
 };
 
 }  // namespace ccoll

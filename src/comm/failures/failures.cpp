@@ -165,7 +165,6 @@ void Communicator::Implementation::forked() {
   forked_.store(true);
   // Threads that may have held these do not exist here.
   owner_.forget();
-  new (&mutex_) std::mutex;
   stream_calls_.forked();
   labels_.forget_lock();
   departures_.forget_lock();
@@ -173,6 +172,8 @@ void Communicator::Implementation::forked() {
   verdict_.forget_lock();
   ahead_.forget_lock();
   stands_.forget_lock();
+  births_.forget_lock();
+  dump_reason_.forget_lock();
   verdict_.notify();
 }
 
@@ -392,8 +393,8 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
 void Communicator::Implementation::publish_as_owner(CollectiveOperation& operation,
                                                     Clock::time_point now) {
   auto& control = member_->control();
-  if (announcement_) {
-    control.publish(announcement_->waiting, announcement_->to);
+  if (const auto& announcement = births_.announcement()) {
+    control.publish(announcement->waiting, announcement->to);
     operation.publish_at = now + kAnnounceAgain;
     return;
   }

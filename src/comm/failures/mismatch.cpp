@@ -80,7 +80,6 @@ std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
     return std::nullopt;
   }
   if (kind == kSubgroup && waiting.communicator == id_ && !waiting.note.empty()) {
-    const std::lock_guard lock(mutex_);
     compare_subgroups(*from, waiting);
     return std::nullopt;
   }

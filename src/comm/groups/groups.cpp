@@ -16,9 +16,6 @@ namespace {
 
 using Made = Result<std::shared_ptr<Communicator::Implementation>>;
 
-/// The purpose of an id, which keeps ids apart whatever the numbers are.
-enum class Birth : std::uint64_t { duplicate = 1, split, subgroup, shrink };
-
 /// In a subgroup of up to this many ranks, all hear from each that waits for it. In a larger one
 /// only its neighbours in the list do, or n waiting ranks would send n² messages.
 constexpr std::size_t kAllHear = 64;
@@ -95,9 +92,9 @@ Made Communicator::Implementation::duplicate(const GroupOptions& options) {
     // Hold it no longer: making waits for other ranks, which may wait for calls of this one.
     Owner owner(*this);
     CCOLL_TRY(usable_as_owner());
-    number = ++children_;
+    number = births_.next_child();
   }
-  const auto id = mix(id_, Birth::duplicate, number);
+  const auto id = births_.duplicate_id(number);
   return made_or_told(id, [&] {
     std::vector<Rank> ranks(size());
     for (Rank rank = 0; rank < size(); rank++) ranks[rank] = rank;
@@ -115,10 +112,10 @@ Made Communicator::Implementation::split(int color, int key, const GroupOptions&
   std::uint64_t number = 0;
   {
     Owner owner(*this);
-    number = ++children_;
+    number = births_.next_child();
   }
   if (color == kNoColor) return nullptr;
-  const auto id = mix(id_, Birth::split, number, static_cast<std::uint64_t>(color));
+  const auto id = births_.split_id(number, color);
   return made_or_told(id, [&] {
     std::vector<Rank> ranks;
     for (Rank rank = 0; rank < size(); rank++)
@@ -150,54 +147,32 @@ Result<std::vector<Rank>> Communicator::Implementation::subgroup_ranks(
   return list;
 }
 
-std::uint64_t Communicator::Implementation::subgroup_id(std::uint64_t list,
-                                                        std::uint64_t times) const {
-  return mix(id_, Birth::subgroup, list, times);
-}
-
 Made Communicator::Implementation::subgroup(std::span<const int> asked,
                                             const GroupOptions& options) {
   CCOLL_TRY(call_group::refuse_in_one(describe({.kind = kSubgroup})));
   auto ranks = subgroup_ranks(asked);
   if (!ranks) return tl::unexpected(ranks.error());
-  const auto list = mix_ranks(*ranks);
   const auto text = list_ranks(*ranks);
-  Announcement announcement;
+  Announcement announcement{{id_, 0, {.count = mix_ranks(*ranks), .kind = kSubgroup}, text}, {}};
   bool was_broken = false;
   {
     const Owner owner(*this);
     was_broken = verdict_.broken().has_value();
   }
-  {
-    std::lock_guard lock(mutex_);
-    if (making_)
-      return fail(ErrorKind::invalid_argument,
-                  "two threads make subgroups of one communicator at once: the one of {} is not "
-                  "ready yet, and one of {} was requested",
-                  list_ranks(making_->ranks), text);
-    const auto times = made_[list];
-    announcement.waiting = {id_, times, {.count = list, .kind = kSubgroup}, text};
-    making_ = Making{subgroup_id(list, times), list, *ranks, was_broken, {}};
-  }
+  const auto attempt = births_.begin_subgroup(*ranks, was_broken);
+  if (!attempt) return tl::unexpected(attempt.error());
   // Runs even if telling the others fails, so that the next making finds room.
   struct End {
-    Implementation& of;
+    Births& births;
     bool counts = true;
-    ~End() {
-      const std::lock_guard lock(of.mutex_);
-      if (counts) of.made_[of.making_->list]++;
-      of.making_.reset();
-    }
-  } end{*this};
-  const auto id = making_->id;
+    ~End() { births.end_subgroup(counts); }
+  } end{births_};
+  announcement.waiting.sequence = attempt->times;
   std::shared_ptr<Implementation> met;
-  auto made = made_or_told(id, [&]() -> Made {
-    auto child = make_child(id, *ranks, options, fmt::format("{}/group({})", name_, text));
+  auto made = made_or_told(attempt->id, [&]() -> Made {
+    auto child = make_child(attempt->id, *ranks, options, fmt::format("{}/group({})", name_, text));
     if (!child) return child;
-    {
-      std::lock_guard lock(mutex_);
-      making_->made = *child;
-    }
+    births_.wait_in(*child);
     if (closed_) end_making(destroyed());
     if (const auto broken = news()) broke_while_making(*broken);
     announcement.to = ranks->size() <= kAllHear ? (*child)->group().job_ranks()
@@ -219,55 +194,43 @@ Made Communicator::Implementation::subgroup(std::span<const int> asked,
 }
 
 void Communicator::Implementation::end_making(const Failure& failure) {
-  std::unique_lock lock(mutex_);
-  const auto made = making_ ? making_->made.lock() : nullptr;
-  lock.unlock();
-  if (made) made->failed(made->id_, failure);
+  if (const auto made = births_.waits_in()) made->failed(made->id_, failure);
 }
 
 void Communicator::Implementation::broke_while_making(const Failure& failure) {
-  {
-    std::lock_guard lock(mutex_);
-    // Ranks that know that it is broken may go on from it. One that does not know yet may wait for
-    // ranks that know, and do not come.
-    if (!making_ || making_->was_broken) return;
-  }
-  end_making(failure);
+  // Ranks that know that it is broken may go on from it. One that does not know yet may wait for
+  // ranks that know, and do not come.
+  if (const auto made = births_.waits_in_unwarned()) made->failed(made->id_, failure);
 }
 
 Status Communicator::Implementation::meet(Announcement announcement) {
   // Take the news of failed lists first: the barrier may be over before it arrives.
   member_->control().settle();
   Owner owner(*this);
-  announcement_ = std::move(announcement);
+  births_.announcement() = std::move(announcement);
   Call barrier;
   barrier.kind = Kind::barrier;
   barrier.shown_as = kSubgroup;
   barrier.count = 1;
   barrier.op = ReduceOp::max;
   auto met = run_as_owner(barrier);
-  announcement_.reset();
+  births_.announcement().reset();
   return met;
 }
 
 void Communicator::Implementation::compare_subgroups(Rank peer, const Waiting& waiting) {
-  if (!making_ || waiting.signature.count == making_->list) return;
-  // The word came late: this rank has made that group since, so the peer is not waiting in it.
-  const auto made = made_.find(waiting.signature.count);
-  if (made != made_.end() && made->second > waiting.sequence) return;
-  // Or all have heard that it failed: that flood goes ahead of this rank's own failure's.
-  const auto theirs = subgroup_id(waiting.signature.count, waiting.sequence);
-  if (member_->control().has_failed(theirs)) return;
-  // This rank's list lacks the peer: its group may be made first, and then the peer's.
-  if (std::ranges::find(making_->ranks, peer) == making_->ranks.end()) return;
-  const Failure failure{
-      ErrorKind::mismatch,
-      fmt::format("ranks make different groups of {}: rank {} one of {}, rank {} one of {}; "
-                  "neither can be made of it any more: make both of a duplicate",
-                  name_, rank(), list_ranks(making_->ranks), peer, waiting.note),
-      group_.job_rank(peer)};
-  member_->control().flood(theirs, failure);
-  member_->control().flood(making_->id, failure);
+  births_.compare(peer, waiting, [&](const Making& mine, std::uint64_t theirs) {
+    // All may have heard that it failed: that flood goes ahead of this rank's own failure's.
+    if (member_->control().has_failed(theirs)) return;
+    const Failure failure{
+        ErrorKind::mismatch,
+        fmt::format("ranks make different groups of {}: rank {} one of {}, rank {} one of {}; "
+                    "neither can be made of it any more: make both of a duplicate",
+                    name_, rank(), list_ranks(mine.ranks), peer, waiting.note),
+        group_.job_rank(peer)};
+    member_->control().flood(theirs, failure);
+    member_->control().flood(mine.id, failure);
+  });
 }
 
 Made Communicator::Implementation::shrink(const GroupOptions& options, Ranks excluded) {
@@ -275,14 +238,14 @@ Made Communicator::Implementation::shrink(const GroupOptions& options, Ranks exc
   const auto call = begin_shrinking(excluded);
   if (!call) return tl::unexpected(call.error());
   struct End {
-    Implementation& of;
+    Births& births;
     const Ranks& excluded;
     bool well = false;
-    ~End() { of.end_shrinking(excluded, well); }
-  } end{*this, excluded};
+    ~End() { births.end_shrink(excluded, well); }
+  } end{births_, excluded};
   const auto timeout = options.timeout.count() > 0 ? options.timeout : options_.timeout;
   auto made = survivors_or_told(*call, timeout).and_then([&](const std::vector<Rank>& ranks) {
-    const auto id = mix(id_, Birth::shrink, call->number, mix_ranks(ranks));
+    const auto id = births_.shrink_id(call->number, mix_ranks(ranks));
     return made_or_told(id, [&] {
       return make_child(id, ranks, options,
                         excluded.empty()

@@ -18,59 +18,18 @@ constexpr std::chrono::milliseconds kAnswerLimit{2000};
 
 }  // namespace
 
-Result<Ranks> excluded_ranks(std::span<const int> ranks, Rank self, Rank size) {
-  Ranks excluded;
-  for (const int each : ranks) {
-    if (each < 0 || static_cast<Rank>(each) >= size)
-      return fail(ErrorKind::invalid_argument,
-                  "shrink_without: rank {} to be excluded is not one of {} ranks", each, size);
-    if (static_cast<Rank>(each) == self)
-      return fail(ErrorKind::invalid_argument,
-                  "shrink_without: rank {} would exclude itself; only those that stay call it",
-                  each);
-    excluded.push_back(static_cast<Rank>(each));
-  }
-  std::ranges::sort(excluded);
-  const auto twice = std::ranges::unique(excluded);
-  excluded.erase(twice.begin(), twice.end());
-  return excluded;
-}
-
 Result<RollCall> Communicator::Implementation::begin_shrinking(const Ranks& excluded) {
   // A broken communicator may be shrunk; a forked child's copy may not.
   if (forked_.load(std::memory_order_relaxed)) return tl::unexpected(news().value());
-  std::lock_guard lock(mutex_);
-  if (is_shrinking_)
-    return fail(ErrorKind::invalid_argument, "two threads shrink one communicator at once");
-  // A shrink() takes no memory here, because it could not yet tell the others that it has none.
-  const auto& before = shrinks_[excluded];
-  RollCall call{id_, before.well, before.attempts, {}};
-  if (!excluded.empty()) {
-    call.number = roll_call_without(mix_ranks(excluded), before.well);
-    for (Rank each = 0; each < size(); each++)
-      if (!std::ranges::binary_search(excluded, each)) call.ranks.push_back(group_.job_rank(each));
-  }
-  is_shrinking_ = true;
+  RollCall call{id_, 0, 0, {}};
+  for (Rank each = 0; each < size() && !excluded.empty(); each++)
+    if (!std::ranges::binary_search(excluded, each)) call.ranks.push_back(group_.job_rank(each));
+  const auto before = births_.begin_shrink(excluded);
+  if (!before) return tl::unexpected(before.error());
+  call.number =
+      excluded.empty() ? before->well : roll_call_without(mix_ranks(excluded), before->well);
+  call.attempt = before->attempts;
   return call;
-}
-
-void Communicator::Implementation::end_shrinking(const Ranks& excluded, bool well) noexcept {
-  std::lock_guard lock(mutex_);
-  is_shrinking_ = false;
-  headcount_.reset();
-  auto& now = shrinks_.find(excluded)->second;
-  now.attempts = well ? 0 : now.attempts + 1;
-  if (well) now.well++;
-}
-
-void Communicator::Implementation::abort_shrinking() {
-  std::unique_lock lock(mutex_);
-  const auto count = headcount_;
-  lock.unlock();
-  if (!count) return;
-  const std::lock_guard counting(count->mutex);
-  if (!count->gone) count->gone = fail(ErrorKind::aborted, "the communicator was destroyed");
-  count->changed.notify_all();
 }
 
 Failure Communicator::Implementation::cannot_shrink() const {
@@ -98,11 +57,8 @@ Result<std::vector<Rank>> Communicator::Implementation::survivors(
   std::vector<Rank> left;
   left.reserve(size());
   const auto count = std::make_shared<Headcount>();
-  {
-    std::lock_guard lock(mutex_);
-    headcount_ = count;
-  }
-  if (closed_) abort_shrinking();
+  births_.await(count);
+  if (closed_) births_.abort_shrink(destroyed());
   member_->control().call_roll(call, count);
   const auto counted = await(call, *count, timeout);
   std::unique_lock lock(count->mutex);

@@ -224,18 +224,14 @@ void Communicator::Implementation::write_dump_as_owner(std::string_view reason) 
 
 void Communicator::Implementation::request_dump(std::string reason) {
   if (dump_directory_.empty()) return;
-  {
-    std::lock_guard lock(mutex_);
-    dump_reason_ = std::move(reason);
-  }
+  dump_reason_.with([&](std::string& last) { last = std::move(reason); });
   dump_wanted_.store(true, std::memory_order_release);
   waiter_->ring();
   try_to_dump(0);
 }
 
 std::string Communicator::Implementation::wanted_dump() const {
-  std::lock_guard lock(mutex_);
-  return dump_reason_;
+  return dump_reason_.with([](const std::string& last) { return last; });
 }
 
 void Communicator::Implementation::try_to_dump(int tries) {

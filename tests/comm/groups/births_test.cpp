@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/groups/births.hpp"
+
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "engine/mix.hpp"
+
+namespace ccoll {
+namespace {
+
+using Catch::Matchers::Contains;
+
+constexpr std::uint64_t kParent = 77;
+
+/// Stands for a communicator that nobody uses.
+std::shared_ptr<Communicator::Implementation> no_communicator() {
+  const auto byte = std::make_shared<std::byte>();
+  return {byte, reinterpret_cast<Communicator::Implementation*>(byte.get())};
+}
+
+/// The announcement of a subgroup by a rank that has made it that many times before.
+Waiting announced(const Ranks& ranks, std::uint64_t times = 0) {
+  return {kParent, times, {.count = mix_ranks(ranks)}, "a list"};
+}
+
+/// The ids of both groups, if the announcement contradicts this rank's.
+std::optional<std::pair<std::uint64_t, std::uint64_t>> compared(const Births& births, Rank peer,
+                                                                const Waiting& announcement) {
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> ids;
+  births.compare(peer, announcement, [&](const Making& mine, std::uint64_t theirs) {
+    ids = {mine.id, theirs};
+  });
+  return ids;
+}
+
+}  // namespace
+
+TEST_CASE("births: ids differ by purpose and number, and are the same on all ranks",
+          "[comm][unit]") {
+  const Births births(kParent);
+  std::set<std::uint64_t> ids;
+  for (std::uint64_t number = 0; number < 10; number++) {
+    ids.insert(births.duplicate_id(number));
+    ids.insert(births.subgroup_id(1, number));
+    ids.insert(births.subgroup_id(2, number));
+    ids.insert(births.shrink_id(number, 1));
+    for (const int color : {0, 1, 2}) ids.insert(births.split_id(number, color));
+  }
+  CHECK(ids.size() == 70);
+  CHECK(Births(kParent).duplicate_id(3) == births.duplicate_id(3));
+  CHECK(Births(kParent + 1).duplicate_id(3) != births.duplicate_id(3));
+}
+
+TEST_CASE("births: children are numbered from 1 on", "[comm][unit]") {
+  Births births(kParent);
+  CHECK(births.next_child() == 1);
+  CHECK(births.next_child() == 2);
+}
+
+TEST_CASE("births: each attempt to make a list gets an id, unless it did not count",
+          "[comm][unit]") {
+  Births births(kParent);
+  const Ranks list = {0, 2};
+  const auto attempt = [&](const Ranks& ranks, bool counts) {
+    const auto begun = births.begin_subgroup(ranks, false);
+    REQUIRE(begun);
+    births.end_subgroup(counts);
+    CHECK(begun->id == births.subgroup_id(mix_ranks(ranks), begun->times));
+    return begun->times;
+  };
+  CHECK(attempt(list, false) == 0);
+  CHECK(attempt(list, true) == 0);
+  CHECK(attempt({0, 1}, true) == 0);
+  CHECK(attempt(list, true) == 1);
+  CHECK(attempt(list, true) == 2);
+}
+
+TEST_CASE("births: one thread at a time makes a subgroup", "[comm][unit]") {
+  Births births(kParent);
+  REQUIRE(births.begin_subgroup({0, 2}, false));
+  const auto second = births.begin_subgroup({0, 1, 2}, false);
+  REQUIRE_FALSE(second);
+  CHECK(second.error().kind == ErrorKind::invalid_argument);
+  CHECK_THAT(second.error().message, Contains("ranks 0, 2") && Contains("ranks 0-2"));
+  births.end_subgroup(true);
+  CHECK(births.begin_subgroup({0, 1, 2}, false));
+}
+
+TEST_CASE("births: the new communicator is known while this rank waits in it", "[comm][unit]") {
+  const bool was_broken = GENERATE(false, true);
+  Births births(kParent);
+  CHECK(births.waits_in() == nullptr);
+  REQUIRE(births.begin_subgroup({0, 2}, was_broken));
+  CHECK(births.waits_in() == nullptr);
+  auto made = no_communicator();
+  births.wait_in(made);
+  CHECK(births.waits_in() == made);
+  CHECK(births.waits_in_unwarned() == (was_broken ? nullptr : made));
+  SECTION("it is destroyed first") { made.reset(); }
+  SECTION("the making ends first") { births.end_subgroup(true); }
+  CHECK(births.waits_in() == nullptr);
+  CHECK(births.waits_in_unwarned() == nullptr);
+}
+
+TEST_CASE("births: lists that wait for each other contradict", "[comm][unit]") {
+  Births births(kParent);
+  const Ranks mine = {0, 1, 2};
+  const Ranks theirs = {0, 1};
+  CHECK_FALSE(compared(births, 1, announced(theirs)));
+  // This rank has made their list once.
+  REQUIRE(births.begin_subgroup(theirs, false));
+  births.end_subgroup(true);
+  const auto begun = births.begin_subgroup(mine, false);
+  REQUIRE(begun);
+  CHECK_FALSE(compared(births, 1, announced(mine)));
+  CHECK_FALSE(compared(births, 1, announced(theirs)));
+  CHECK_FALSE(compared(births, 3, announced(theirs, 1)));
+  const auto ids = compared(births, 1, announced(theirs, 1));
+  REQUIRE(ids);
+  CHECK(ids->first == begun->id);
+  CHECK(ids->second == births.subgroup_id(mix_ranks(theirs), 1));
+  births.end_subgroup(false);
+  CHECK_FALSE(compared(births, 1, announced(theirs, 1)));
+}
+
+TEST_CASE("births: shrinks are counted by the ranks that they exclude", "[comm][unit]") {
+  Births births(kParent);
+  const auto shrink = [&](const Ranks& excluded, bool well) {
+    const auto begun = births.begin_shrink(excluded);
+    REQUIRE(begun);
+    births.end_shrink(excluded, well);
+    return std::pair(begun->well, begun->attempts);
+  };
+  using Counts = std::pair<std::uint64_t, std::uint32_t>;
+  CHECK(shrink({}, false) == Counts(0, 0));
+  CHECK(shrink({}, false) == Counts(0, 1));
+  CHECK(shrink({}, true) == Counts(0, 2));
+  CHECK(shrink({}, true) == Counts(1, 0));
+  CHECK(shrink({3}, true) == Counts(0, 0));
+  CHECK(shrink({}, true) == Counts(2, 0));
+  CHECK(shrink({3}, true) == Counts(1, 0));
+}
+
+TEST_CASE("births: one thread at a time shrinks", "[comm][unit]") {
+  Births births(kParent);
+  REQUIRE(births.begin_shrink({}));
+  const auto second = births.begin_shrink({3});
+  REQUIRE_FALSE(second);
+  CHECK(second.error().kind == ErrorKind::invalid_argument);
+  births.end_shrink({}, false);
+  CHECK(births.begin_shrink({3}));
+}
+
+TEST_CASE("births: a roll call can be ended while it is awaited, but its outcome stays",
+          "[comm][unit]") {
+  const Failure why{ErrorKind::aborted, "destroyed", std::nullopt};
+  Births births(kParent);
+  births.abort_shrink(why);
+  REQUIRE(births.begin_shrink({}));
+  const auto count = std::make_shared<Headcount>();
+  births.await(count);
+  SECTION("it has no outcome") {
+    births.abort_shrink(why);
+    REQUIRE(count->gone);
+    REQUIRE_FALSE(*count->gone);
+    CHECK(count->gone->error().message == "destroyed");
+  }
+  SECTION("it has one") {
+    count->gone = std::vector<std::uint32_t>{3};
+    births.abort_shrink(why);
+    CHECK(**count->gone == std::vector<std::uint32_t>{3});
+  }
+  SECTION("it is over") {
+    births.end_shrink({}, false);
+    births.abort_shrink(why);
+    CHECK_FALSE(count->gone);
+  }
+}
+
+}  // namespace ccoll

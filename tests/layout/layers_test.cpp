@@ -51,9 +51,8 @@ const std::map<std::string, std::string> kMayInclude = {
     {"gpu/team", "core system kernels/device gpu gpu/cuda gpu/kernel gpu/program gpu/staging"},
     {"comm", ""},
     {"comm/api",
-     "core system schedule algorithms kernels rendezvous transport engine gpu comm "
-     "comm/failures comm/groups comm/messages comm/progress comm/record comm/record/dump "
-     "comm/streams"},
+     "core system schedule algorithms kernels rendezvous transport engine gpu "
+     "comm/failures comm/groups comm/messages comm/progress comm/record comm/streams"},
     {"comm/failures",
      "core system net schedule algorithms control transport engine comm comm/api comm/progress "
      "comm/record"},
@@ -66,7 +65,7 @@ const std::map<std::string, std::string> kMayInclude = {
     {"comm/progress",
      "core system verify transport engine gpu comm/api comm/failures comm/streams"},
     {"comm/record",
-     "core system schedule rendezvous engine comm/api comm/record/dump comm/record/trace"},
+     "core system schedule rendezvous engine comm comm/api comm/record/dump comm/record/trace"},
     {"comm/record/dump", ""},
     {"comm/record/trace", "core system schedule algorithms"},
     {"comm/streams",

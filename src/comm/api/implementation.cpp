@@ -118,9 +118,8 @@ void Communicator::Implementation::configure() {
   if (const auto cache = host_cache_bytes(); cache != 0)
     cached_bytes_ = cache / static_cast<std::uint64_t>(beside);
   in_memory_ = is_memory(transport);
-  tracing_ = Tracing::begin({job(), id_, name_, rank(), size(), hosts_});
-  messages_.record(&recorder_, tracing_.get());
-  dump_directory_ = read_variable("CCOLL_DUMP").value_or("");
+  record_.begin(hosts_);
+  messages_.record(&record_.recorder(), record_.tracing());
 }
 
 Result<std::string> Communicator::Implementation::transport_to(Rank peer) const {
@@ -145,7 +144,7 @@ Status Communicator::Implementation::close(bool is_told) {
     Owner owner(*this);
     if (has_device_way() && !verdict_.broken()) end_what_devices_made_as_owner();
     was_told = verdict_.broken().has_value();
-    if (!was_told && dump_wanted_) write_dump_as_owner(wanted_dump());
+    if (!was_told && record_.is_requested()) write_dump_as_owner(record_.requested_reason());
     // A lost link may only mean that its rank has left.
     if (!was_told && verdict_.suspicion() && verdict_.suspicion()->kind != ErrorKind::peer_lost) {
       break_as_owner(*verdict_.suspicion(), true);
@@ -159,7 +158,7 @@ Status Communicator::Implementation::close(bool is_told) {
     }
     if (!verdict_.broken()) break_as_owner(destroyed(), false);
     stream_calls_.abandon_as_owner(for_caller(destroyed()));
-    if (tracing_ != nullptr) tracing_->write();
+    if (auto* tracing = record_.tracing()) tracing->write();
   }
   publish_end(!was_told);
   if (late) farewells_.end();  // this rank knows what the others hear now
@@ -278,7 +277,7 @@ void Communicator::Implementation::limit_gated_as_owner(CollectiveOperation& ope
 Status Communicator::Implementation::number_as_owner(CollectiveOperation& operation) {
   auto& run = operation.run;
   if (!operation.label.empty() || run.custom)
-    labels_.set(sequence_, note_of(operation.label, run.custom));
+    record_.labels().set(sequence_, note_of(operation.label, run.custom));
   if (record_as_owner(run.signature)) CCOLL_TRY(compare_with_ahead());
   run.sequence = sequence_++;
   operation.is_numbered = true;
@@ -420,7 +419,7 @@ bool Communicator::Implementation::advance_collective_as_owner() {
   if (operation->widening) operation->widening->narrow();
   const auto finished = std::move(collectives_.front());
   collectives_.pop_front();
-  recorder_.call_ended(finished->run.sequence);
+  record_.call_ended(finished->run.sequence);
   finished->end();
   return true;
 }

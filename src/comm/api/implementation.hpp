@@ -10,7 +10,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -22,24 +21,18 @@
 #include "comm/failures/calls_ahead.hpp"
 #include "comm/failures/departures.hpp"
 #include "comm/failures/farewells.hpp"
-#include "comm/failures/labels.hpp"
 #include "comm/failures/stands.hpp"
 #include "comm/failures/verdict.hpp"
 #include "comm/groups/births.hpp"
 #include "comm/groups/group.hpp"
 #include "comm/groups/member.hpp"
-#include "comm/guarded.hpp"
 #include "comm/messages/messages.hpp"
 #include "comm/progress/fork_notice.hpp"
 #include "comm/progress/operation.hpp"
 #include "comm/progress/owner_flag.hpp"
 #include "comm/progress/spin_policy.hpp"
 #include "comm/progress/sweep.hpp"
-#include "comm/record/dump/dump.hpp"
-#include "comm/record/flight_recorder.hpp"
-#include "comm/record/history.hpp"
-#include "comm/record/losses.hpp"
-#include "comm/record/tracing.hpp"
+#include "comm/record/record.hpp"
 #include "comm/streams/device_ways.hpp"
 #include "comm/streams/stream_calls.hpp"
 #include "engine/links.hpp"
@@ -225,14 +218,16 @@ class Communicator::Implementation final
   /// The ranks that a thread waiting for `work` waits for at present; from receives, only named
   /// ranks. A rank may be listed twice.
   std::vector<Rank> awaited_as_owner(const Work::State& work) const noexcept;
-  void note_sleep_as_owner(std::vector<Rank> awaited, Clock::duration time) noexcept;
+  void note_sleep_as_owner(std::vector<Rank> awaited, Clock::duration time) noexcept {
+    record_.slept(std::move(awaited), time);
+  }
 
   // ControlObserver, on the service thread:
   void failed(std::uint64_t communicator, const Failure& failure) override;
   void left(std::uint32_t rank) override;
   void lost(std::uint32_t rank, const Failure& failure) override;
   std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting) override;
-  bool has_begun(std::uint64_t sequence) override { return history_.calls() > sequence; }
+  bool has_begun(std::uint64_t sequence) override { return record_.history().calls() > sequence; }
   void in_cycle(std::uint64_t sequence, const std::string& cycle) override;
 
   // In a forked child: users of this copy get an error, and the parent's resources are left alone.
@@ -464,7 +459,7 @@ class Communicator::Implementation final
                  std::chrono::milliseconds timeout) const;
   /// Whether neighbours have published calls that are to be compared.
   bool record_as_owner(const Signature& signature) {
-    history_.record(signature);
+    record_.call_begins(signature);
     return ahead_.has_any();
   }
   bool advance_collective_as_owner();
@@ -489,28 +484,18 @@ class Communicator::Implementation final
       const std::shared_ptr<CollectiveOperation>& operation, Plan::Polled polled);
 
   // dumping.cpp
-  /// Operations that are not over, and how many collectives are finished on the host's side.
-  struct Standing {
-    std::uint64_t finished = 0;
-    std::vector<dump::UnderWay> under_way = {};
-    std::set<std::uint64_t> on_device = {};  ///< those that devices have yet to end
-  };
   std::vector<dump::Peer> peers(const std::vector<Rank>& ranks) const;
   dump::UnderWay under_way(const CollectiveOperation& operation,
                            const FlightRecorder::Times& times) const;
   /// For a call of which only the device's part is left.
   dump::UnderWay under_way_on_device(std::uint64_t number,
                                      const FlightRecorder::Times& times) const;
-  Standing standing_as_owner() const;
+  Record::Standing standing_as_owner() const;
   /// Runs before operations end with a failure.
   void keep_standing_as_owner() noexcept;
-  /// Everything that is known without the owner flag.
-  dump::Dump dump_of_calls(std::string_view reason) const;
   dump::Dump dump_as_owner(std::string_view reason) const;
-  std::string dump_path() const;
   void write_dump_as_owner(std::string_view reason) noexcept;
   void try_to_dump(int tries);
-  std::string wanted_dump() const;
 
   /// Runs before operations end with it.
   void note_failure_as_owner(const Failure& failure) noexcept;
@@ -626,10 +611,8 @@ class Communicator::Implementation final
   std::atomic<bool> closed_{false};
   OwnerFlag owner_;
   // owner: holder of the owner flag, down to the next remark
-  std::unique_ptr<Tracing> tracing_;  ///< null: nothing is traced
-  FlightRecorder recorder_;
+  Record record_{{job(), id_, name_, rank(), size(), job_rank()}};
   LinkTable links_;
-  Losses losses_;
   TrafficTable traffic_;  ///< of dropped plans
   std::unordered_map<Signature, std::shared_ptr<Plan>, SignatureHash> plans_;
   std::deque<std::shared_ptr<CollectiveOperation>> collectives_;
@@ -641,8 +624,7 @@ class Communicator::Implementation final
   std::unordered_map<Signature, OnDevice, SignatureHash> device_programs_;
   bool has_logged_refusal_ = false;  ///< about a call that fits no device
 
-  Verdict verdict_;  ///< by its own remarks
-  std::optional<Standing> at_break_;
+  Verdict verdict_;              ///< by its own remarks
   bool moved_ = true;            ///< since supervise_as_owner last looked
   bool waits_reported_ = false;  ///< to control
   std::uint64_t movements_ = 0;  ///< rounds in which anything moved
@@ -662,21 +644,13 @@ class Communicator::Implementation final
 
   std::shared_ptr<Background> background_;  // immutable after make
 
-  static constexpr std::string_view kFailureDump = "failure";
-  static constexpr std::string_view kBesideDump = "beside";
   std::shared_ptr<DumpSignal> dump_signal_;  // immutable after make; null: no files
-  std::string dump_directory_;               // immutable after make; empty: no files
-  std::atomic<bool> dump_wanted_{false};     // by request_dump
-  std::atomic<bool> failure_dumped_{false};  // later failures' dumps do not replace it
-  Guarded<std::string> dump_reason_;         ///< for dump_wanted_
 
   std::atomic<bool> forked_{false};  // set before verdict_ has news, in a child that has one thread
   Departures departures_;
   Farewells farewells_;
-  History history_;
-  Labels labels_;
   CallsAhead ahead_;
-  Stands stands_{history_, recorder_};
+  Stands stands_{record_.history(), record_.recorder()};
   Births births_{id_};
   const ForkNotice fork_notice_{*this};  // last: needs all the others
 };

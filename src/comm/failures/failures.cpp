@@ -158,7 +158,7 @@ void Communicator::Implementation::break_as_owner(const Failure& failure, bool t
   stream_calls_.fail_as_owner(for_caller(*verdict_.broken()));
   take_waits_back_as_owner();
   if (tell) member_->control().flood(id_, *verdict_.broken());
-  if (first && !dump_directory_.empty() && !closed_.load()) write_dump_as_owner(kFailureDump);
+  if (first && record_.has_file() && !closed_.load()) write_dump_as_owner(Record::kFailureDump);
 }
 
 void Communicator::Implementation::forked() {
@@ -166,14 +166,13 @@ void Communicator::Implementation::forked() {
   // Threads that may have held these do not exist here.
   owner_.forget();
   stream_calls_.forked();
-  labels_.forget_lock();
+  record_.forget_locks();
   departures_.forget_lock();
   farewells_.forget_lock();
   verdict_.forget_lock();
   ahead_.forget_lock();
   stands_.forget_lock();
   births_.forget_lock();
-  dump_reason_.forget_lock();
   verdict_.notify();
 }
 
@@ -278,7 +277,7 @@ std::string Communicator::Implementation::first_error() const {
 }
 
 Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::time_point now) {
-  if (dump_wanted_.load(std::memory_order_relaxed)) write_dump_as_owner(wanted_dump());
+  if (record_.is_requested()) write_dump_as_owner(record_.requested_reason());
   if (moved_) last_moved_ = now;
   moved_ = false;
   auto next = now + std::chrono::seconds(1);
@@ -487,7 +486,7 @@ void Communicator::Implementation::failed(std::uint64_t communicator, const Fail
   const bool to_all = communicator == kEveryCommunicator;
   if (to_all && failure.culprit && !group_.rank_of(*failure.culprit)) return;
   hear(failure);
-  request_dump(std::string(kFailureDump));
+  request_dump(std::string(Record::kFailureDump));
 }
 
 void Communicator::Implementation::hear(const Failure& failure) {

@@ -48,7 +48,8 @@ std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
   const auto kind = waiting.signature.kind;
   if (kind == kAsksLabel) {
     member_->control().publish(
-        {id_, waiting.sequence, of_kind(kTellsLabel), labels_.of(waiting.sequence)}, {peer});
+        {id_, waiting.sequence, of_kind(kTellsLabel), record_.labels().of(waiting.sequence)},
+        {peer});
     return std::nullopt;
   }
   if (kind == kAsksStand) {
@@ -83,24 +84,25 @@ std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
     compare_subgroups(*from, waiting);
     return std::nullopt;
   }
-  if (ahead_.keep(*from, waiting, history_)) return std::nullopt;
+  if (ahead_.keep(*from, waiting, record_.history())) return std::nullopt;
   return difference(*from, waiting);
 }
 
 std::optional<Failure> Communicator::Implementation::difference(Rank peer,
                                                                 const Waiting& waiting) const {
   const auto& [communicator, sequence, theirs, note] = waiting;
-  const auto mine = history_.at(sequence);
+  const auto mine = record_.history().at(sequence);
   if (!mine || *mine == theirs) return std::nullopt;
   return Failure{ErrorKind::mismatch,
-                 describe_mismatch({rank(), sequence, *mine, labels_.of(sequence)},
+                 describe_mismatch({rank(), sequence, *mine, record_.labels().of(sequence)},
                                    {peer, sequence, theirs, note}),
                  group_.job_rank(peer)};
 }
 
 Status Communicator::Implementation::compare_with_ahead() {
-  return ahead_.compare_reached(
-      history_, [&](Rank peer, const Waiting& waiting) { return difference(peer, waiting); });
+  return ahead_.compare_reached(record_.history(), [&](Rank peer, const Waiting& waiting) {
+    return difference(peer, waiting);
+  });
 }
 
 std::optional<Failure> Communicator::Implementation::unread_as_owner(bool closes) const {
@@ -120,7 +122,7 @@ std::optional<Failure> Communicator::Implementation::unread_as_owner(bool closes
   if (!unread) return std::nullopt;
   const auto& [from, header] = *unread;
   const auto sequence = header.sequence;
-  const auto mine = history_.at(sequence);
+  const auto mine = record_.history().at(sequence);
   auto theirs = header.signature;
   if (mine && has_private_sizes(*mine)) theirs.count = mine->count;
   // Neighbours exchange their last calls now, and report it with both labels.
@@ -136,19 +138,20 @@ std::optional<Failure> Communicator::Implementation::unread_as_owner(bool closes
     text = describe_counts({from, sequence, theirs}, header.signature.count, rank(),
                            is_unfit ? expected[from] : 0);
   else
-    text = describe_mismatch({rank(), sequence, *mine, labels_.of(sequence)},
+    text = describe_mismatch({rank(), sequence, *mine, record_.labels().of(sequence)},
                              {from, sequence, theirs});
   return Failure{ErrorKind::mismatch, std::move(text), group_.job_rank(from)};
 }
 
 void Communicator::Implementation::publish_end(bool compared) {
   auto to = group_.ring_neighbours();
-  const auto calls = history_.calls();
+  const auto calls = record_.history().calls();
   for (auto call = calls - std::min(calls, kLastCalls); compared && call < calls; call++)
-    if (const auto signature = history_.at(call))
-      member_->control().publish({id_, call, *signature, labels_.of(call)}, to);
+    if (const auto signature = record_.history().at(call))
+      member_->control().publish({id_, call, *signature, record_.labels().of(call)}, to);
   const auto first = group_.job_rank(0);
-  if (rank() != 0 && last_sizes_were_private(history_) && std::ranges::find(to, first) == to.end())
+  if (rank() != 0 && last_sizes_were_private(record_.history()) &&
+      std::ranges::find(to, first) == to.end())
     to.push_back(first);
   member_->control().publish({id_, 0, of_kind(kCloses)}, to);
   note_closed(job_rank());
@@ -156,7 +159,7 @@ void Communicator::Implementation::publish_end(bool compared) {
 
 void Communicator::Implementation::note_closed(std::uint32_t rank) {
   const bool all_have = farewells_.all_closed(rank, static_cast<std::size_t>(size()));
-  if (!all_have || this->rank() != 0 || !last_sizes_were_private(history_)) return;
+  if (!all_have || this->rank() != 0 || !last_sizes_were_private(record_.history())) return;
   auto others = group_.job_ranks();
   std::erase(others, job_rank());
   member_->control().publish({id_, 0, of_kind(kAllClosed)}, others);
@@ -164,9 +167,9 @@ void Communicator::Implementation::note_closed(std::uint32_t rank) {
 }
 
 void Communicator::Implementation::await_last_calls() {
-  if (history_.calls() == 0 || service()->on_service_thread()) return;
+  if (record_.history().calls() == 0 || service()->on_service_thread()) return;
   farewells_.await(group_.ring_neighbours(), kAnswersSoon);
-  if (last_sizes_were_private(history_)) farewells_.await_end(kOthersClose);
+  if (last_sizes_were_private(record_.history())) farewells_.await_end(kOthersClose);
 }
 
 void Communicator::Implementation::ask_for_label_as_owner(const CollectiveOperation& operation,
@@ -179,9 +182,10 @@ void Communicator::Implementation::ask_for_label_as_owner(const CollectiveOperat
   // Calls with different numbers were not meant to meet: where they first differed tells more. That
   // may be the call that the peer's slice belongs to. If the peer is ahead, it compares this call
   // with its own of that number, and tells everyone.
-  const auto then = theirs.sequence < mine.sequence ? history_.at(theirs.sequence) : std::nullopt;
+  const auto then =
+      theirs.sequence < mine.sequence ? record_.history().at(theirs.sequence) : std::nullopt;
   if (then && *then != theirs.signature)
-    mine = {rank(), theirs.sequence, *then, labels_.of(theirs.sequence)};
+    mine = {rank(), theirs.sequence, *then, record_.labels().of(theirs.sequence)};
   else if (theirs.sequence > mine.sequence)
     member_->control().publish({id_, mine.sequence, mine.signature, mine.note}, {peer});
   const auto asked = theirs.sequence;

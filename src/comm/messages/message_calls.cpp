@@ -22,9 +22,6 @@ std::size_t bytes_of(const Block& block) { return block.count * size_of(block.ty
 /// Up to this many elements, the size in bytes does not overflow, whatever the type.
 constexpr std::size_t kMostElements = SIZE_MAX / 2 / sizeof(double);
 
-/// Messages of the short way are over when they are recorded.
-constexpr auto kOver = FlightRecorder::State::ended;
-
 Result<Pattern> pattern_of(std::string_view call, int peer, int tag, bool may_be_any, Rank size) {
   const bool any_rank = may_be_any && peer == kAnyRank, any_tag = may_be_any && tag == kAnyTag;
   if (!any_rank && (peer < 0 || static_cast<Rank>(peer) >= size))
@@ -292,7 +289,7 @@ Result<std::optional<Received>> Communicator::Implementation::look_as_owner(
 bool Communicator::Implementation::send_short_as_owner(const MessageRequest& request,
                                                        const Pattern& to) {
   if (!calm_as_owner()) return false;
-  const auto begun = tracing_ != nullptr ? trace::now() : 0;
+  const auto begun = record_.trace_time();
   const auto bytes = bytes_of(request.block);
   if (bytes > most_short_bytes()) return false;
   const auto sent = guarded_as_owner([&] {
@@ -305,9 +302,7 @@ bool Communicator::Implementation::send_short_as_owner(const MessageRequest& req
     flush_as_owner(request, to);
     return true;
   }
-  recorder_.message(true, bytes, *to.from, *to.tag, request.block.type, kOver);
-  if (tracing_ != nullptr)
-    tracing_->message({true, request.block.type, *to.from, *to.tag, bytes, begun});
+  record_.message_is_over({true, request.block.type, *to.from, *to.tag, bytes, begun});
   return true;
 }
 
@@ -333,7 +328,7 @@ std::optional<Received> Communicator::Implementation::recv_short_as_owner(
     const MessageRequest& request, const Pattern& from) {
   if (!calm_as_owner() || !from.from) return std::nullopt;
   const auto bytes = bytes_of(request.block);
-  const auto begun = tracing_ != nullptr ? trace::now() : 0;
+  const auto begun = record_.trace_time();
   auto patience = SpinPolicy::short_one(oversubscribed_, in_memory_);
   const auto keeps_polling = [&] { return !wanted() && patience.keep_polling(); };
   return guarded_as_owner([&] {
@@ -344,9 +339,7 @@ std::optional<Received> Communicator::Implementation::recv_short_as_owner(
     if (found != Messages::Found::message) return std::optional<Received>();
     moved_ = true;
     const auto tag = static_cast<std::uint32_t>(got.tag);
-    recorder_.message(false, got.bytes, *from.from, tag, request.block.type, kOver);
-    if (tracing_ != nullptr)
-      tracing_->message({false, request.block.type, *from.from, tag, got.bytes, begun});
+    record_.message_is_over({false, request.block.type, *from.from, tag, got.bytes, begun});
     return std::optional(got);
   });
 }

@@ -124,7 +124,8 @@ Result<std::shared_ptr<Plan>> Communicator::Implementation::plan_for(const Call&
   }
   auto plan = Plan::make(request, links_);
   if (!plan) return tl::unexpected(plan.error());
-  if (tracing_ != nullptr) (*plan)->observe(tracing_->observer_for(request, call.ragged()));
+  if (auto* tracing = record_.tracing())
+    (*plan)->observe(tracing->observer_for(request, call.ragged()));
   if (plans_.size() >= kMaxPlans) drop_idle_plans();
   auto& kept = plans_[key];
   kept = std::move(*plan);

@@ -35,18 +35,6 @@ std::vector<Rank> Communicator::Implementation::awaited_as_owner(
   }
 }
 
-void Communicator::Implementation::note_sleep_as_owner(std::vector<Rank> awaited,
-                                                       Clock::duration time) noexcept {
-  try {
-    std::ranges::sort(awaited);
-    const auto repeated = std::ranges::unique(awaited);
-    awaited.erase(repeated.begin(), repeated.end());
-    losses_.slept(awaited, time);
-  } catch (...) {
-    // No memory: this one is not counted.
-  }
-}
-
 void Communicator::Implementation::note_failure_as_owner(const Failure& failure) noexcept {
   if (closed_.load(std::memory_order_relaxed)) return;
   try {
@@ -54,12 +42,12 @@ void Communicator::Implementation::note_failure_as_owner(const Failure& failure)
     const bool is_one = failure.kind != ErrorKind::timed_out && failure.kind != ErrorKind::mismatch;
     if (const auto culprit =
             is_one && failure.culprit ? group_.rank_of(*failure.culprit) : std::nullopt)
-      return losses_.failed(*culprit);
+      return record_.losses().failed(*culprit);
     if (!collectives_.empty() && collectives_.front()->started)
       for (const auto peer : collectives_.front()->plan->awaited(Plan::Which::in_the_way))
-        losses_.failed(peer);
+        record_.losses().failed(peer);
     for (const auto& operation : messages_.pending())
-      if (operation->pattern.from) losses_.failed(*operation->pattern.from);
+      if (operation->pattern.from) record_.losses().failed(*operation->pattern.from);
   } catch (...) {
     // Memory ran out, which may be why it fails.
   }
@@ -89,7 +77,7 @@ Counters Communicator::Implementation::counters() {
     peer.bytes_received += traffic.bytes_received;
     peer.retries += traffic.retries;
   }
-  for (const auto& [rank, loss] : losses_.by_peer()) {
+  for (const auto& [rank, loss] : record_.losses().by_peer()) {
     auto& peer = of(rank, {});
     peer.waits += loss.waits;
     peer.time_lost += loss.time;

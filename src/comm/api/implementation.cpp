@@ -187,10 +187,7 @@ Status Communicator::Implementation::called_from_outside() const {
 
 void Communicator::Implementation::wait_to_own() {
   value_or_throw(called_from_outside());
-  const auto ticket = owner_.queue();
-  // Ring once: the flag's holder checks wanted() before it sleeps.
-  waiter_->ring();
-  owner_.wait(ticket);
+  turns_.wait_to_own([this] { waiter_->ring(); });
 }
 
 void Communicator::Implementation::release_to_background() {
@@ -261,7 +258,7 @@ Result<std::shared_ptr<Operation>> Communicator::Implementation::put_into_queue_
         sequence_ + static_cast<std::uint64_t>(std::count_if(collectives_.begin(), place, is_not));
   }
   collectives_.insert(place, operation);
-  moved_ = true;
+  turns_.begin();
   return operation;
 }
 
@@ -383,8 +380,7 @@ bool Communicator::Implementation::round_as_owner(Messages::Attention attention)
   if (stream_calls_.busy_as_owner()) [[unlikely]]
     moved |= stream_calls_.advance_as_owner(*this);
   if (!moved && verdict_.has_news() && take_news_as_owner()) return true;
-  moved_ |= moved;
-  if (moved) movements_++;
+  if (moved) turns_.move();
   if (moved && waits_reported_) take_waits_back_as_owner();
   return moved;
 }
@@ -450,27 +446,23 @@ bool Communicator::Implementation::wait_as_owner(const Work::State& work, Clock:
       const auto now = Clock::now();
       if (now >= limit) return remaining.none();
       supervise_as_owner(now);
-      if (!must_pass_as_owner(rested) || remaining.none()) continue;
+      if (!turns_.must_pass(rested) || remaining.none()) continue;
     }
-    if (must_pass_as_owner(rested)) {
+    if (turns_.must_pass(rested)) {
       if (limit != Clock::time_point::max() && Clock::now() >= limit) return remaining.none();
-      rested = movements_;
-      rest_as_owner(limit);
+      rested = turns_.rest(limit);
       continue;
     }
     if (patience.keep_polling()) continue;
     const auto now = Clock::now();
     if (now >= limit) return false;
-    const auto next = std::min({supervise_as_owner(now), limit, rest_until_});
+    const auto next = std::min({supervise_as_owner(now), limit, turns_.rest_until()});
     if (remaining.none()) break;
     waiter_->prepare();
-    if (!progress_as_owner(Messages::Attention::everyone) && !must_pass_as_owner(rested))
+    if (!progress_as_owner(Messages::Attention::everyone) && !turns_.must_pass(rested))
       sleep_as_owner(work, now, next);
     waiter_->awake();
-    if (Clock::now() >= rest_until_) {
-      rest_until_ = Clock::time_point::max();
-      movements_++;
-    }
+    turns_.end_rests(Clock::now());
   }
   return true;
 }
@@ -480,13 +472,6 @@ void Communicator::Implementation::sleep_as_owner(const Work::State& work, Clock
   auto awaited = awaited_as_owner(work);
   waiter_->sleep(until - now);
   note_sleep_as_owner(std::move(awaited), Clock::now() - now);
-}
-
-void Communicator::Implementation::rest_as_owner(Clock::time_point limit) {
-  rest_until_ = std::min(rest_until_, limit);
-  resting_++;
-  owner_.pass_round();
-  resting_--;
 }
 
 void Communicator::Implementation::poll() {

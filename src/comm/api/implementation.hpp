@@ -29,9 +29,9 @@
 #include "comm/messages/messages.hpp"
 #include "comm/progress/fork_notice.hpp"
 #include "comm/progress/operation.hpp"
-#include "comm/progress/owner_flag.hpp"
 #include "comm/progress/spin_policy.hpp"
 #include "comm/progress/sweep.hpp"
+#include "comm/progress/turns.hpp"
 #include "comm/record/record.hpp"
 #include "comm/streams/device_ways.hpp"
 #include "comm/streams/stream_calls.hpp"
@@ -234,8 +234,8 @@ class Communicator::Implementation final
   void forked() override;
 
   // For Background, on the service thread:
-  bool try_own() { return owner_.try_take(); }
-  void disown() { owner_.give_back(); }
+  bool try_own() { return turns_.try_own(); }
+  void disown() { turns_.disown(); }
   /// Releases the flag with nothing under way. If a stream has reached a call meanwhile, nobody
   /// else would begin it: its thread saw that a turn is due, or that the flag is held.
   void disown_idle() {
@@ -250,7 +250,7 @@ class Communicator::Implementation final
     return !collectives_.empty() || messages_.busy() || stream_calls_.busy_as_owner();
   }
   /// Whether a thread waits for the owner flag: a waiting owner then lets it in.
-  bool wanted() const { return owner_.waiting() > 0; }
+  bool wanted() const { return turns_.is_wanted(); }
   /// Whether ranks outnumber cores.
   bool oversubscribed() const { return oversubscribed_; }
   /// Whether each rank has a core of its own, and few have a second one.
@@ -295,17 +295,7 @@ class Communicator::Implementation final
   /// Releases the flag while operations are under way.
   void release_to_background();
 
-  /// One of the threads that wait for calls holds the flag, polls and sleeps; the others rest in
-  /// the flag's queue. A movement may have ended their calls, or may let them go on. The flag then
-  /// passes round until it reaches a thread that has looked since. `rested`: the value of
-  /// movements_ when the flag's holder last rested.
-  bool must_pass_as_owner(std::optional<std::uint64_t> rested) const {
-    const auto waiting = owner_.waiting();
-    return waiting > resting_ || (waiting > 0 && rested != movements_);
-  }
   void sleep_as_owner(const Work::State& work, Clock::time_point now, Clock::time_point until);
-  /// Returns with the flag. `limit`: when this thread's wait ends.
-  void rest_as_owner(Clock::time_point limit);
   /// Whether nothing under way can go on before the Background wakes anyway.
   bool left_to_background_as_owner();
   /// Returns the optional from `step`; nothing if it throws, which breaks the communicator.
@@ -609,7 +599,7 @@ class Communicator::Implementation final
   const std::shared_ptr<Waiter> waiter_;
 
   std::atomic<bool> closed_{false};
-  OwnerFlag owner_;
+  Turns turns_;  ///< by its own remarks
   // owner: holder of the owner flag, down to the next remark
   Record record_{{job(), id_, name_, rank(), size(), job_rank()}};
   LinkTable links_;
@@ -625,12 +615,7 @@ class Communicator::Implementation final
   bool has_logged_refusal_ = false;  ///< about a call that fits no device
 
   Verdict verdict_;              ///< by its own remarks
-  bool moved_ = true;            ///< since supervise_as_owner last looked
   bool waits_reported_ = false;  ///< to control
-  std::uint64_t movements_ = 0;  ///< rounds in which anything moved
-  std::uint32_t resting_ = 0;    ///< threads that have waited in the flag's queue already
-  Clock::time_point rest_until_ = Clock::time_point::max();  ///< the first of their limits
-  Clock::time_point last_moved_;
   Sweep sweep_;
   Clock::time_point looked_;                          ///< for ranks that messages wait for
   std::array<Repeatable, kRepeatables> repeatables_;  ///< by PlainCall::hash()

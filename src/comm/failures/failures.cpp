@@ -164,7 +164,7 @@ void Communicator::Implementation::break_as_owner(const Failure& failure, bool t
 void Communicator::Implementation::forked() {
   forked_.store(true);
   // Threads that may have held these do not exist here.
-  owner_.forget();
+  turns_.forget();
   stream_calls_.forked();
   record_.forget_locks();
   departures_.forget_lock();
@@ -178,7 +178,7 @@ void Communicator::Implementation::forked() {
 
 void Communicator::Implementation::break_copy_as_owner(const Failure& failure) {
   // This thread may have forked inside a call.
-  owner_.take_again();
+  turns_.own_again();
   verdict_.break_with(failure);
   for (auto& operation : collectives_) {
     operation->failure = for_caller(*verdict_.broken(), operation->label);
@@ -256,7 +256,7 @@ std::optional<Failure> Communicator::Implementation::ending_loss_as_owner(
     Clock::time_point now, Clock::time_point& next) const {
   const auto heard = departures_.last_loss();
   if (!heard || verdict_.broken() || verdict_.suspicion() || !busy_as_owner()) return std::nullopt;
-  const auto end = std::max(*heard, last_moved_) + kLastWords;
+  const auto end = std::max(*heard, turns_.last_moved()) + kLastWords;
   if (now >= end) return departures_.loss_behind();
   next = std::min(next, end);
   return std::nullopt;
@@ -278,8 +278,7 @@ std::string Communicator::Implementation::first_error() const {
 
 Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::time_point now) {
   if (record_.is_requested()) write_dump_as_owner(record_.requested_reason());
-  if (moved_) last_moved_ = now;
-  moved_ = false;
+  turns_.look(now);
   auto next = now + std::chrono::seconds(1);
   if (verdict_.suspicion() && !verdict_.broken()) {
     if (!collectives_.empty() && collectives_.front()->plan->counts_differ()) {
@@ -415,8 +414,8 @@ void Communicator::Implementation::look_for(const std::vector<Rank>& ranks) {
 
 void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point now,
                                                                Clock::time_point& next) {
-  const bool doubtful = now - last_moved_ >= kDoubtful;
-  if (messages_.busy() && !doubtful) next = std::min(next, last_moved_ + kDoubtful);
+  const bool doubtful = now - turns_.last_moved() >= kDoubtful;
+  if (messages_.busy() && !doubtful) next = std::min(next, turns_.last_moved() + kDoubtful);
   const bool looks = doubtful && now - looked_ >= kPublishAgain;
   if (looks) looked_ = now;
   std::vector<Rank> silent;
@@ -440,7 +439,7 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
       if (operation->what != MessageOperation::What::probe) return break_as_owner(failure, true);
       // Nobody else knows of a probe.
       messages_.give_up(*operation, std::move(failure));
-      movements_++;
+      turns_.end_one();
       continue;
     }
     if (!verdict_.suspicion()) next = std::min(next, operation->deadline);

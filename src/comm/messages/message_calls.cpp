@@ -267,7 +267,7 @@ Status Communicator::Implementation::put_into_queues_as_owner(
       return posted;
     }
   }
-  moved_ = true;
+  turns_.begin();
   return {};
 }
 
@@ -297,7 +297,7 @@ bool Communicator::Implementation::send_short_as_owner(const MessageRequest& req
                                             bytes, request.block.type));
   });
   if (!sent || *sent == Messages::Sent::no) return false;
-  moved_ = true;
+  turns_.begin();
   if (*sent == Messages::Sent::flushing) {
     flush_as_owner(request, to);
     return true;
@@ -337,7 +337,7 @@ std::optional<Received> Communicator::Implementation::recv_short_as_owner(
         messages_.take_now(from, static_cast<std::byte*>(request.block.data), bytes,
                            most_short_bytes(), request.block.type, got, keeps_polling);
     if (found != Messages::Found::message) return std::optional<Received>();
-    moved_ = true;
+    turns_.begin();
     const auto tag = static_cast<std::uint32_t>(got.tag);
     record_.message_is_over({false, request.block.type, *from.from, tag, got.bytes, begun});
     return std::optional(got);

@@ -55,7 +55,7 @@ bool Communicator::Implementation::repeat(const PlainCall& call, Work* unfinishe
     run.input.data = static_cast<std::byte*>(const_cast<void*>(call.input));
     run.output.data = static_cast<std::byte*>(call.output);
   }
-  moved_ = true;
+  turns_.begin();
   operation.plan->start(run);
   const auto polled = poll_as_owner(*operation.plan, unfinished != nullptr);
   if (polled == Plan::Polled::done) [[likely]]

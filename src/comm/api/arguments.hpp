@@ -14,13 +14,6 @@ inline bool has_options(const CallOptions& options) {
          options.stream.has_value();
 }
 
-/// Whether two pieces of memory share nothing.
-inline bool apart(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
-  const auto begin = reinterpret_cast<std::uintptr_t>(a);
-  const auto other = reinterpret_cast<std::uintptr_t>(b);
-  return begin + a_bytes <= other || other + b_bytes <= begin;
-}
-
 /// Fails unless it is a DataType: a cast can make any number.
 Status check_type(std::string_view call, DataType type);
 /// Fails unless it is a rank; the number may have been negative when it was given.

@@ -81,6 +81,13 @@ struct PlainCall {
   }
 };
 
+/// Whether two pieces of memory share nothing.
+inline bool apart(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(a);
+  const auto other = reinterpret_cast<std::uintptr_t>(b);
+  return begin + a_bytes <= other || other + b_bytes <= begin;
+}
+
 /// "all_gather", "all_gather_v".
 std::string name_of(const Call& call);
 

@@ -4,10 +4,8 @@
 /// A communicator's internals: its operations, who makes progress on them, and what happens when
 /// one fails. communicator.cpp checks the arguments.
 
-#include <array>
 #include <atomic>
 #include <deque>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -29,6 +27,8 @@
 #include "comm/messages/messages.hpp"
 #include "comm/progress/fork_notice.hpp"
 #include "comm/progress/operation.hpp"
+#include "comm/progress/plan_cache.hpp"
+#include "comm/progress/repeats.hpp"
 #include "comm/progress/spin_policy.hpp"
 #include "comm/progress/sweep.hpp"
 #include "comm/progress/turns.hpp"
@@ -269,22 +269,6 @@ class Communicator::Implementation final
   Waiter& waiter() { return *waiter_; }
 
  private:
-  struct SignatureHash {
-    std::size_t operator()(const Signature& signature) const;
-  };
-
-  /// A blocking collective that can be repeated.
-  struct Repeatable {
-    PlainCall call;
-    std::size_t input_bytes = 0;
-    std::size_t output_bytes = 0;
-    std::shared_ptr<CollectiveOperation> operation;
-
-    /// Whether the buffers of `like` meet the remembered call's conditions.
-    bool fits(const PlainCall& like, bool in_place) const;
-  };
-  static constexpr std::size_t kRepeatables = 64;
-
   Implementation(std::shared_ptr<Member> member, std::uint64_t id,
                  const CommunicatorOptions& options, Group group, std::shared_ptr<Waiter> waiter);
   /// Does the steps of make() that may fail after other ranks can hear of it.
@@ -434,7 +418,6 @@ class Communicator::Implementation final
   Signature key_of(const Call& call, Signature key) const;
   /// `asked` is the call's signature.
   Result<std::shared_ptr<Plan>> plan_for(const Call& call, const Signature& asked);
-  void drop_idle_plans();
 
   /// Sets its plan and its run, except for the sequence number.
   Status make_ready(const Call& call, CollectiveOperation& operation);
@@ -466,7 +449,6 @@ class Communicator::Implementation final
   void flush_as_owner(const MessageRequest& request, const Pattern& to);
 
   // repeat.cpp
-  Repeatable& repeatable(const PlainCall& call) { return repeatables_[call.hash() % kRepeatables]; }
   void compare_or_raise_as_owner();
   /// Polls for a moment, until it is done or has failed; `is_brief`: for a shorter moment.
   Plan::Polled poll_as_owner(Plan& plan, bool is_brief);
@@ -603,8 +585,7 @@ class Communicator::Implementation final
   // owner: holder of the owner flag, down to the next remark
   Record record_{{job(), id_, name_, rank(), size(), job_rank()}};
   LinkTable links_;
-  TrafficTable traffic_;  ///< of dropped plans
-  std::unordered_map<Signature, std::shared_ptr<Plan>, SignatureHash> plans_;
+  PlanCache plans_;
   std::deque<std::shared_ptr<CollectiveOperation>> collectives_;
   std::uint64_t sequence_ = 0;  ///< of the next collective
   Messages messages_;
@@ -618,7 +599,7 @@ class Communicator::Implementation final
   bool waits_reported_ = false;  ///< to control
   Sweep sweep_;
   Clock::time_point looked_;                          ///< for ranks that messages wait for
-  std::array<Repeatable, kRepeatables> repeatables_;  ///< by PlainCall::hash()
+  Repeats repeats_;
   /// A collective in which a thread is blocked.
   struct Blocking {
     const Signature& signature;

@@ -12,9 +12,6 @@
 namespace ccoll {
 namespace {
 
-/// Plans kept; beyond that, those that no operation under way uses are dropped.
-constexpr std::size_t kMaxPlans = 4096;
-
 #ifdef CCOLL_DEBUG
 /// Debug builds prove what is about to run; plans are kept, so each once.
 Status prove(const PlanRequest& request) {
@@ -50,22 +47,6 @@ std::uint64_t planned_count(const Call& call, Rank size) {
 
 }  // namespace
 
-std::size_t Communicator::Implementation::SignatureHash::operator()(
-    const Signature& signature) const {
-  const std::uint64_t value = mix(signature.count + 1);
-  return mix(value ^ (std::uint64_t{signature.root} << 32) ^ (std::uint64_t{signature.kind} << 24) ^
-             (std::uint64_t{signature.type} << 16) ^ (std::uint64_t{signature.op} << 8) ^
-             signature.algorithm);
-}
-
-void Communicator::Implementation::drop_idle_plans() {
-  std::erase_if(plans_, [&](const auto& entry) {
-    if (entry.second.use_count() > 1) return false;
-    entry.second->add_traffic(traffic_);
-    return true;
-  });
-}
-
 Forced Communicator::Implementation::forced(std::optional<Algorithm> algorithm) const {
   auto forced = forced_;
   if (algorithm) forced.algorithm = algorithm;
@@ -99,7 +80,7 @@ Signature Communicator::Implementation::key_of(const Call& call, Signature key) 
 Result<std::shared_ptr<Plan>> Communicator::Implementation::plan_for(const Call& call,
                                                                      const Signature& asked) {
   const Signature key = key_of(call, asked);
-  if (const auto found = plans_.find(key); found != plans_.end()) return found->second;
+  if (auto found = plans_.find(key)) return found;
 
   PlanRequest request;
   request.problem = problem_of(call);
@@ -126,10 +107,7 @@ Result<std::shared_ptr<Plan>> Communicator::Implementation::plan_for(const Call&
   if (!plan) return tl::unexpected(plan.error());
   if (auto* tracing = record_.tracing())
     (*plan)->observe(tracing->observer_for(request, call.ragged()));
-  if (plans_.size() >= kMaxPlans) drop_idle_plans();
-  auto& kept = plans_[key];
-  kept = std::move(*plan);
-  return kept;
+  return plans_.keep(key, std::move(*plan));
 }
 
 }  // namespace ccoll

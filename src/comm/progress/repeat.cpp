@@ -18,18 +18,8 @@ void Communicator::Implementation::remember_as_owner(
   if (!plain) return;
   const auto width = size_of(call.type);
   const PlainCall made{call.kind, call.type, call.op.op(), call.root, call.count};
-  repeatable(made) = {.call = made,
-                      .input_bytes = elems_of(call, Buffer::input, rank(), size()) * width,
-                      .output_bytes = elems_of(call, Buffer::output, rank(), size()) * width,
-                      .operation = std::move(operation)};
-}
-
-bool Communicator::Implementation::Repeatable::fits(const PlainCall& like, bool in_place) const {
-  if (like.input == nullptr && input_bytes > 0) return false;
-  if (like.output == nullptr && output_bytes > 0) return false;
-  // In the other kinds, a rank's own block lies elsewhere in the input than in the output.
-  if (in_place) return divides_whole_buffer(like.kind);
-  return apart(like.input, input_bytes, like.output, output_bytes);
+  repeats_.remember(made, elems_of(call, Buffer::input, rank(), size()) * width,
+                    elems_of(call, Buffer::output, rank(), size()) * width, std::move(operation));
 }
 
 bool Communicator::Implementation::repeat(const PlainCall& call, Work* unfinished) {
@@ -41,16 +31,15 @@ bool Communicator::Implementation::repeat(const PlainCall& call, Work* unfinishe
     wait_to_own();
   }
   const Owner owner(*this, std::adopt_lock);
-  auto& last = repeatable(call);
-  const bool in_place = call.input == call.output && last.input_bytes > 0 && last.output_bytes > 0;
-  if (!last.operation || !call.is_like(last.call) || !last.fits(call, in_place)) return false;
-  if (!calm_as_owner() || last.operation.use_count() > 1) return false;
-  auto& operation = *last.operation;
+  const auto last = repeats_.find(call);
+  if (last.operation == nullptr) return false;
+  if (!calm_as_owner() || last.operation->use_count() > 1) return false;
+  auto& operation = **last.operation;
   auto& run = operation.run;
   if (record_as_owner(run.signature)) [[unlikely]]
     compare_or_raise_as_owner();
   run.sequence = sequence_++;
-  run.in_place = in_place;
+  run.in_place = last.in_place;
   if (call.kind != Kind::barrier) {
     run.input.data = static_cast<std::byte*>(const_cast<void*>(call.input));
     run.output.data = static_cast<std::byte*>(call.output);
@@ -61,7 +50,7 @@ bool Communicator::Implementation::repeat(const PlainCall& call, Work* unfinishe
   if (polled == Plan::Polled::done) [[likely]]
     return true;
   held = shared_from_this();
-  auto queued = value_or_raise(queue_repeated_as_owner(last.operation, polled));
+  auto queued = value_or_raise(queue_repeated_as_owner(*last.operation, polled));
   if (unfinished != nullptr)
     *unfinished = Work(std::move(queued));
   else

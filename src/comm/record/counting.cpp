@@ -55,8 +55,8 @@ void Communicator::Implementation::note_failure_as_owner(const Failure& failure)
 
 Counters Communicator::Implementation::counters() {
   const Owner owner(*this);
-  auto table = traffic_;
-  for (const auto& [key, plan] : plans_) plan->add_traffic(table);
+  TrafficTable table;
+  plans_.add_traffic(table);
   messages_.add_traffic(table);
   links_.add_retries(table);
 

@@ -240,22 +240,14 @@ Result<std::shared_ptr<Operation>> Communicator::Implementation::put_into_queue_
   set_limit(*operation, Clock::now(), call.timeout);
   if (operation->gate) operation->deadline = Clock::time_point::max();
   operation->publish_at = operation->begun + kPublishAfter;
-  // A graph's call takes its place now, before calls that streams hold back.
-  const auto place = call.from_graph ? std::ranges::find_if(
-                                           collectives_, &CollectiveOperation::is_held_back,
-                                           [](const auto& each) -> auto& { return *each; })
-                                     : collectives_.end();
-  const bool may_be_numbered =
-      !call.gate && (place == collectives_.begin() || (*std::prev(place))->is_numbered);
-  if (may_be_numbered) {
+  const auto place = collectives_.place_for(call.from_graph);
+  if (!call.gate && collectives_.is_numbered_before(place)) {
     if (auto numbered = number_as_owner(*operation); !numbered) {
       break_as_owner(numbered.error(), true);
       return tl::unexpected(numbered.error());
     }
   } else {
-    const auto is_not = [](const auto& each) { return !each->is_numbered; };
-    operation->run.sequence =
-        sequence_ + static_cast<std::uint64_t>(std::count_if(collectives_.begin(), place, is_not));
+    operation->run.sequence = collectives_.likely_number(place);
   }
   collectives_.insert(place, operation);
   turns_.begin();
@@ -274,9 +266,9 @@ void Communicator::Implementation::limit_gated_as_owner(CollectiveOperation& ope
 Status Communicator::Implementation::number_as_owner(CollectiveOperation& operation) {
   auto& run = operation.run;
   if (!operation.label.empty() || run.custom)
-    record_.labels().set(sequence_, note_of(operation.label, run.custom));
+    record_.labels().set(collectives_.next_number(), note_of(operation.label, run.custom));
   if (record_as_owner(run.signature)) CCOLL_TRY(compare_with_ahead());
-  run.sequence = sequence_++;
+  run.sequence = collectives_.take_number();
   operation.is_numbered = true;
   return {};
 }
@@ -327,26 +319,14 @@ Status Communicator::Implementation::run_as_owner(const Call& call) {
   return finish_as_owner(work);
 }
 
-Status Communicator::Implementation::alone_as_owner(const Call& call) const {
-  if (blocking_ == nullptr) [[likely]]
-    return {};
-  return fail(ErrorKind::invalid_argument,
-              "two threads are in blocking collectives of one communicator at once: {}{} has not "
-              "returned, and {} was called; give each thread its own, by duplicate(), or put the "
-              "calls in order",
-              describe(blocking_->signature),
-              blocking_->number ? fmt::format(" (call {})", *blocking_->number) : "",
-              describe(signature_of(call)));
-}
-
 Status Communicator::Implementation::finish_as_owner(const Work::State& work) {
   const auto& run = static_cast<const CollectiveOperation*>(work.operations.front().get())->run;
-  const Blocking blocking{run.signature, run.sequence};
+  const Collectives::Blocking blocking{run.signature, run.sequence};
   const struct Unblock {
-    const Blocking*& blocking;
-    ~Unblock() { blocking = nullptr; }
-  } unblock{blocking_};
-  blocking_ = &blocking;
+    Collectives& collectives;
+    ~Unblock() { collectives.unblock(); }
+  } unblock{collectives_};
+  collectives_.block(blocking);
   wait_as_owner(work, Clock::time_point::max());
   // A collective fails only together with all that is under way.
   if (work.failure() != nullptr) return tl::unexpected(*verdict_.broken());
@@ -413,8 +393,7 @@ bool Communicator::Implementation::advance_collective_as_owner() {
   if (plan.rests()) return operation->parts->go_on(operation->run) || *moved;
   if (!plan.done()) return *moved;
   if (operation->widening) operation->widening->narrow();
-  const auto finished = std::move(collectives_.front());
-  collectives_.pop_front();
+  const auto finished = collectives_.take_front();
   record_.call_ended(finished->run.sequence);
   finished->end();
   return true;

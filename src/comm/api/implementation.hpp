@@ -5,7 +5,6 @@
 /// one fails. communicator.cpp checks the arguments.
 
 #include <atomic>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -25,6 +24,7 @@
 #include "comm/groups/group.hpp"
 #include "comm/groups/member.hpp"
 #include "comm/messages/messages.hpp"
+#include "comm/progress/collectives.hpp"
 #include "comm/progress/fork_notice.hpp"
 #include "comm/progress/operation.hpp"
 #include "comm/progress/plan_cache.hpp"
@@ -121,7 +121,7 @@ class Communicator::Implementation final
   /// Begins it and waits until it is over. alone_as_owner() must hold before.
   Status run_as_owner(const Call& call);
   /// Fails if a thread is in a blocking collective of this communicator.
-  Status alone_as_owner(const Call& call) const;
+  Status alone_as_owner(const Call& call) const { return collectives_.alone(call); }
   // repeat.cpp
   /// Makes a blocking collective that differs from a recent one only in its buffers. It is done on
   /// return, or put into `unfinished`; a failure is thrown. Returns false if the call has to be
@@ -442,7 +442,7 @@ class Communicator::Implementation final
   // The short ways
   /// Whether nothing is under way and nothing wrong.
   bool calm_as_owner() const {
-    return !busy_as_owner() && blocking_ == nullptr && verdict_.is_calm() &&
+    return !busy_as_owner() && !collectives_.is_blocking() && verdict_.is_calm() &&
            !closed_.load(std::memory_order_relaxed);
   }
   /// Waits until the link has taken a pushed message.
@@ -586,8 +586,7 @@ class Communicator::Implementation final
   Record record_{{job(), id_, name_, rank(), size(), job_rank()}};
   LinkTable links_;
   PlanCache plans_;
-  std::deque<std::shared_ptr<CollectiveOperation>> collectives_;
-  std::uint64_t sequence_ = 0;  ///< of the next collective
+  Collectives collectives_;
   Messages messages_;
   StreamCalls stream_calls_;  ///< by its own tags
   // guarded by the streams' submission()
@@ -598,14 +597,8 @@ class Communicator::Implementation final
   Verdict verdict_;              ///< by its own remarks
   bool waits_reported_ = false;  ///< to control
   Sweep sweep_;
-  Clock::time_point looked_;                          ///< for ranks that messages wait for
+  Clock::time_point looked_;  ///< for ranks that messages wait for
   Repeats repeats_;
-  /// A collective in which a thread is blocked.
-  struct Blocking {
-    const Signature& signature;
-    std::optional<std::uint64_t> number;  ///< none until its stream has reached it
-  };
-  const Blocking* blocking_ = nullptr;
   std::byte barrier_[2] = {};
 
   std::shared_ptr<Background> background_;  // immutable after make

@@ -25,14 +25,13 @@ void Communicator::Implementation::report_waits_as_owner() {
     for (const auto rank : ranks) wait.ranks.push_back(group_.job_rank(rank));
     waits.push_back(std::move(wait));
   };
-  if (!collectives_.empty() && collectives_.front()->started) {
-    const auto& operation = *collectives_.front();
-    const auto& run = operation.run;
-    const auto awaited = operation.plan->awaited();
-    stands_.set(StandReport{run.sequence,
-                            operation.plan->standing() +
-                                (awaited.empty() ? "" : ", waiting for " + list_ranks(awaited)),
-                            operation.stands.since.value_or(operation.begun)});
+  if (const auto* first = collectives_.started()) {
+    const auto& run = first->run;
+    const auto awaited = first->plan->awaited();
+    stands_.set(StandReport{
+        run.sequence,
+        first->plan->standing() + (awaited.empty() ? "" : ", waiting for " + list_ranks(awaited)),
+        first->stands.since.value_or(first->begun)});
     add(run.sequence,
         fmt::format("{} #{} of communicator {}", words_of(run.signature).kind, run.sequence,
                     shown_label(name_)),

@@ -123,8 +123,7 @@ void Communicator::Implementation::failed_as_owner(Failure failure) {
   if (failure.kind == ErrorKind::peer_lost) return suspect_as_owner(std::move(failure), kGrace);
   if (failure.kind == ErrorKind::corrupt) return suspect_as_owner(std::move(failure), kShortGrace);
   // The receiver that got unexpected data tells which two ranks differ.
-  if (!collectives_.empty() && collectives_.front()->plan->counts_differ())
-    return suspect_as_owner(std::move(failure), kGrace);
+  if (collectives_.counts_differ()) return suspect_as_owner(std::move(failure), kGrace);
   break_as_owner(failure, true);
 }
 
@@ -148,11 +147,8 @@ void Communicator::Implementation::break_as_owner(const Failure& failure, bool t
       log().debug("rank {}: a communicator ends: {}", rank(), for_caller(failure).message);
   }
   links_.revoke();
-  for (auto& operation : collectives_) {
-    operation->failure = for_caller(*verdict_.broken(), operation->label);
-    operation->end();
-  }
-  collectives_.clear();
+  collectives_.end_all(
+      [&](const Operation& each) { return for_caller(*verdict_.broken(), each.label); });
   messages_.end_all(*verdict_.broken());
   stream_calls_.abort_device_as_owner(*verdict_.broken(), closed_.load());
   stream_calls_.fail_as_owner(for_caller(*verdict_.broken()));
@@ -180,11 +176,8 @@ void Communicator::Implementation::break_copy_as_owner(const Failure& failure) {
   // This thread may have forked inside a call.
   turns_.own_again();
   verdict_.break_with(failure);
-  for (auto& operation : collectives_) {
-    operation->failure = for_caller(*verdict_.broken(), operation->label);
-    operation->end();
-  }
-  collectives_.clear();
+  collectives_.end_all(
+      [&](const Operation& each) { return for_caller(*verdict_.broken(), each.label); });
   messages_.end_pending(*verdict_.broken());
   stream_calls_.end_copy_as_owner(for_caller(*verdict_.broken()));
 }
@@ -281,7 +274,7 @@ Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::t
   turns_.look(now);
   auto next = now + std::chrono::seconds(1);
   if (verdict_.suspicion() && !verdict_.broken()) {
-    if (!collectives_.empty() && collectives_.front()->plan->counts_differ()) {
+    if (collectives_.counts_differ()) {
       if (const auto unread = unread_as_owner(false)) {
         break_as_owner(*unread, true);
         return next;
@@ -317,7 +310,7 @@ Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::t
       return next;
     }
   }
-  for (auto& operation : collectives_) {
+  for (const auto& operation : collectives_) {
     if (supervise_collective_as_owner(*operation, now, next)) return next;
     if (!at_all) return next;  // the others stand behind the first
   }
@@ -461,13 +454,12 @@ void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point
 std::optional<Failure> Communicator::Implementation::in_vain_as_owner(
     const std::vector<Rank>& gone) const {
   const auto has_left = [&](Rank rank) { return std::ranges::find(gone, rank) != gone.end(); };
-  if (!collectives_.empty() && collectives_.front()->started) {
-    const auto& operation = *collectives_.front();
-    const auto silent = operation.plan->awaited(Plan::Which::never_connected);
+  if (const auto* first = collectives_.started()) {
+    const auto silent = first->plan->awaited(Plan::Which::never_connected);
     if (const auto found = std::ranges::find_if(silent, has_left); found != silent.end())
       return Failure{
           ErrorKind::peer_lost,
-          fmt::format("{} waits for {}, which has left", name_of(operation), ranks_text({*found})),
+          fmt::format("{} waits for {}, which has left", name_of(*first), ranks_text({*found})),
           group_.job_rank(*found)};
   }
   for (const auto& operation : messages_.pending())

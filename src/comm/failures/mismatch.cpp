@@ -106,10 +106,10 @@ Status Communicator::Implementation::compare_with_ahead() {
 }
 
 std::optional<Failure> Communicator::Implementation::unread_as_owner(bool closes) const {
-  const auto next = collectives_.empty() ? sequence_ : collectives_.front()->run.sequence;
+  const auto next = collectives_.first_open();
   std::function<bool(Rank, const SliceHeader&)> is_unfit;
   std::vector<std::uint64_t> expected;
-  if (!collectives_.empty() && collectives_.front()->plan->counts_differ()) {
+  if (collectives_.counts_differ()) {
     // Even slices of this call may be unexpected.
     expected = collectives_.front()->run.output_counts;
     is_unfit = [&](Rank from, const SliceHeader& header) {

@@ -38,7 +38,7 @@ bool Communicator::Implementation::repeat(const PlainCall& call, Work* unfinishe
   auto& run = operation.run;
   if (record_as_owner(run.signature)) [[unlikely]]
     compare_or_raise_as_owner();
-  run.sequence = sequence_++;
+  run.sequence = collectives_.take_number();
   run.in_place = last.in_place;
   if (call.kind != Kind::barrier) {
     run.input.data = static_cast<std::byte*>(const_cast<void*>(call.input));

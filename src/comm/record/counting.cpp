@@ -25,9 +25,8 @@ std::vector<Rank> Communicator::Implementation::awaited_as_owner(
         ranks.push_back(*peer);
     }
     // Whichever collective it is: the first one in the queue stands in its way.
-    if (collective && !collectives_.empty() && collectives_.front()->started)
-      std::ranges::copy(collectives_.front()->plan->awaited(Plan::Which::in_the_way),
-                        std::back_inserter(ranks));
+    if (const auto* first = collective ? collectives_.started() : nullptr)
+      std::ranges::copy(first->plan->awaited(Plan::Which::in_the_way), std::back_inserter(ranks));
     return ranks;
   } catch (...) {
     // No memory: this sleep is not counted.
@@ -43,8 +42,8 @@ void Communicator::Implementation::note_failure_as_owner(const Failure& failure)
     if (const auto culprit =
             is_one && failure.culprit ? group_.rank_of(*failure.culprit) : std::nullopt)
       return record_.losses().failed(*culprit);
-    if (!collectives_.empty() && collectives_.front()->started)
-      for (const auto peer : collectives_.front()->plan->awaited(Plan::Which::in_the_way))
+    if (const auto* first = collectives_.started())
+      for (const auto peer : first->plan->awaited(Plan::Which::in_the_way))
         record_.losses().failed(peer);
     for (const auto& operation : messages_.pending())
       if (operation->pattern.from) record_.losses().failed(*operation->pattern.from);
@@ -86,7 +85,7 @@ Counters Communicator::Implementation::counters() {
   for (const auto& [rank, refused] : messages_.refused()) of(rank, {}).errors += refused;
 
   Counters counters;
-  counters.collectives = sequence_;
+  counters.collectives = collectives_.next_number();
   counters.device_memory_bytes = stream_calls_.held_bytes();
   if (const auto& way = stream_calls_.device_way())
     counters.device_workspace_bytes = way->held_bytes();

@@ -61,9 +61,7 @@ dump::UnderWay Communicator::Implementation::under_way_on_device(
 Record::Standing Communicator::Implementation::standing_as_owner() const {
   const auto times = record_.times();
   Record::Standing standing;
-  // A call that was refused before it began has been recorded, but has no number.
-  const bool none_has_number = collectives_.empty() || !collectives_.front()->is_numbered;
-  standing.finished = none_has_number ? sequence_ : collectives_.front()->run.sequence;
+  standing.finished = collectives_.finished();
   // A forked child asks nothing of its parent's streams.
   const auto on_device =
       is_forked() ? std::vector<LeftOnDevice>() : stream_calls_.left_on_device_as_owner();

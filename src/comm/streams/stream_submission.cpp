@@ -378,17 +378,17 @@ void Communicator::Implementation::begin_what_is_reached() { background_->schedu
 
 Status Communicator::Implementation::run_in_stream(const Call& call) {
   const auto signature = signature_of(call);
-  const Blocking blocking{signature, std::nullopt};
+  const Collectives::Blocking blocking{signature, std::nullopt};
   {
     Owner owner(*this);
     CCOLL_TRY(alone_as_owner(call));
-    blocking_ = &blocking;
+    collectives_.block(blocking);
   }
   const auto unblock = [this](const void*) {
     Owner owner(*this);
-    blocking_ = nullptr;
+    collectives_.unblock();
   };
-  const std::unique_ptr<const Blocking, decltype(unblock)> blocked(&blocking, unblock);
+  const std::unique_ptr<const Collectives::Blocking, decltype(unblock)> blocked(&blocking, unblock);
   auto work = begin_in_stream(call, std::nullopt);
   if (!work) return tl::unexpected(work.error());
   work->wait();

@@ -63,7 +63,7 @@ const std::map<std::string, std::string> kMayInclude = {
      "core system schedule transport engine gpu comm/api comm/groups comm/progress "
      "comm/record"},
     {"comm/progress",
-     "core system verify transport engine gpu comm/api comm/failures comm/streams"},
+     "core system algorithms verify transport engine gpu comm/api comm/failures comm/streams"},
     {"comm/record",
      "core system schedule rendezvous engine comm comm/api comm/record/dump comm/record/trace"},
     {"comm/record/dump", ""},

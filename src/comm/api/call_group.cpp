@@ -56,7 +56,7 @@ class GroupWait {
   void wait() {
     own();
     const auto oversubscribed = [](const Member& part) {
-      return part.communicator->oversubscribed();
+      return part.communicator->planner().is_oversubscribed();
     };
     SpinPolicy patience(std::ranges::any_of(parts_, oversubscribed));
     for (unsigned rounds = 1; let_go(); rounds++) {

@@ -19,7 +19,7 @@ Status take_options(const Implementation& communicator, Call& call, const CallOp
   auto algorithm = algorithm_named(options.algorithm, {call.kind, call.ragged()});
   if (!algorithm) return tl::unexpected(algorithm.error());
   call.algorithm = *algorithm;
-  CCOLL_TRY(check_order(call, communicator.size(), communicator.is_deterministic()));
+  CCOLL_TRY(check_order(call, communicator.size(), communicator.planner().is_deterministic()));
   CCOLL_TRY(check_timeout(to_string(call.kind), options.timeout));
   call.timeout = options.timeout;
   call.label = options.label;
@@ -203,14 +203,14 @@ Result<Question> question(const Implementation& communicator, std::string_view o
                           std::size_t count, DataType type, const CallOptions& options) {
   const auto asked = imagined_call(communicator, operation, count, type, options);
   if (!asked) return tl::unexpected(asked.error());
-  auto problem = communicator.problem_of(*asked);
-  auto forced = communicator.forced(asked->algorithm);
-  forced.order = order_of(asked->op, asked->type, communicator.is_deterministic());
+  auto problem = communicator.planner().problem_of(*asked);
+  auto forced = communicator.planner().forced(asked->algorithm);
+  forced.order = order_of(asked->op, asked->type, communicator.planner().is_deterministic());
   if (!communicator.has_device_way() || !suits_devices(*asked)) {
     std::string rounded;
     if (asked->ragged() && !sizes_are_private(problem) && problem.count != count)
       rounded = fmt::format("planned as if its blocks had {} elements\n", problem.count);
-    return Question{std::move(problem), asked->type, forced, communicator.costs(),
+    return Question{std::move(problem), asked->type, forced, communicator.planner().costs(),
                     std::move(rounded)};
   }
   const auto& pick = communicator.device_way();

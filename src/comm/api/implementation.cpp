@@ -11,7 +11,6 @@
 #include "engine/describe.hpp"
 #include "rendezvous/identity.hpp"
 #include "system/log.hpp"
-#include "system/variables.hpp"
 
 namespace ccoll {
 Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std::uint64_t id,
@@ -105,20 +104,22 @@ Status Communicator::Implementation::make_whole() {
 }
 
 void Communicator::Implementation::configure() {
-  if (!options_.algorithm.empty()) forced_.algorithm = parse_algorithm(options_.algorithm);
-  if (options_.max_lanes > 0) forced_.max_lanes = static_cast<std::uint16_t>(options_.max_lanes);
+  Planner::Setting setting{.rank = rank(), .size = size(), .deterministic = options_.deterministic};
+  auto& forced = setting.forced;
+  if (!options_.algorithm.empty()) forced.algorithm = parse_algorithm(options_.algorithm);
+  if (options_.max_lanes > 0) forced.max_lanes = static_cast<std::uint16_t>(options_.max_lanes);
   std::vector<PeerAddress> ranks;
   for (const auto job_rank : group_.job_ranks()) ranks.push_back(member_->table()[job_rank]);
   const auto transport = slowest_transport(ranks, member_->transports()->allowed());
-  hosts_ = hosts_of(ranks);
-  costs_ = costs_among(ranks, member_->transports()->allowed(), member_->cores_per_rank(),
-                       member_->tuning());
-  oversubscribed_ = costs_.cores_per_rank < 1;
+  setting.hosts = hosts_of(ranks);
+  setting.costs = costs_among(ranks, member_->transports()->allowed(), member_->cores_per_rank(),
+                              member_->tuning());
   const auto beside = std::ranges::count(ranks, ranks[group_.rank()].host, &PeerAddress::host);
   if (const auto cache = host_cache_bytes(); cache != 0)
-    cached_bytes_ = cache / static_cast<std::uint64_t>(beside);
+    setting.cached_bytes = cache / static_cast<std::uint64_t>(beside);
   in_memory_ = is_memory(transport);
-  record_.begin(hosts_);
+  record_.begin(setting.hosts);
+  planner_ = Planner(std::move(setting));
   messages_.record(&record_.recorder(), record_.tracing());
 }
 
@@ -273,6 +274,19 @@ Status Communicator::Implementation::number_as_owner(CollectiveOperation& operat
   return {};
 }
 
+Result<std::shared_ptr<Plan>> Communicator::Implementation::plan_for(const Call& call,
+                                                                     const Signature& asked) {
+  const auto key = planner_.key_of(call, asked);
+  if (auto found = plans_.find(key)) return found;
+  const auto request = planner_.request_for(call, asked);
+  if (!request) return tl::unexpected(request.error());
+  auto plan = Plan::make(*request, links_);
+  if (!plan) return tl::unexpected(plan.error());
+  if (auto* tracing = record_.tracing())
+    (*plan)->observe(tracing->observer_for(*request, call.ragged()));
+  return plans_.keep(key, std::move(*plan));
+}
+
 Status Communicator::Implementation::make_ready(const Call& call, CollectiveOperation& operation) {
   auto& run = operation.run;
   run.signature = signature_of(call);
@@ -413,7 +427,7 @@ void Communicator::Implementation::collective_failed_as_owner(Failure failure) {
 
 bool Communicator::Implementation::wait_as_owner(const Work::State& work, Clock::time_point limit) {
   constexpr unsigned kRoundsBetweenLooks = 64;
-  SpinPolicy patience(oversubscribed_);
+  SpinPolicy patience(planner_.is_oversubscribed());
   Remaining remaining(work);
   std::optional<std::uint64_t> rested;
   unsigned rounds = 0;

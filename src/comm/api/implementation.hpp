@@ -28,6 +28,7 @@
 #include "comm/progress/fork_notice.hpp"
 #include "comm/progress/operation.hpp"
 #include "comm/progress/plan_cache.hpp"
+#include "comm/progress/planner.hpp"
 #include "comm/progress/repeats.hpp"
 #include "comm/progress/spin_policy.hpp"
 #include "comm/progress/sweep.hpp"
@@ -81,12 +82,7 @@ class Communicator::Implementation final
   Work begun_or_throw(Result<Work> work, const CallOptions& options) const {
     return value_or_raise(std::move(work), options.label);
   }
-  const CostTable& costs() const { return costs_; }
-  /// Merges the communicator's options with `algorithm`, which has precedence.
-  Forced forced(std::optional<Algorithm> algorithm) const;
-  bool is_deterministic() const { return options_.deterministic; }
-  /// Returns the problem that this call is planned as.
-  Problem problem_of(const Call& call) const;
+  const Planner& planner() const { return planner_; }
   Result<std::string> transport_to(Rank peer) const;
 
   /// Holds the owner flag, whose holder makes progress. On release, operations still under way
@@ -251,10 +247,6 @@ class Communicator::Implementation final
   }
   /// Whether a thread waits for the owner flag: a waiting owner then lets it in.
   bool wanted() const { return turns_.is_wanted(); }
-  /// Whether ranks outnumber cores.
-  bool oversubscribed() const { return oversubscribed_; }
-  /// Whether each rank has a core of its own, and few have a second one.
-  bool fills_cores() const { return !oversubscribed_ && costs_.cores_per_rank < 2; }
   /// Makes one round over all operations; true if anything moved. The last round before a sleep
   /// attends to every rank. An exception breaks the communicator, because callers must not free
   /// buffers that an operation still uses.
@@ -413,9 +405,6 @@ class Communicator::Implementation final
   Failure lost_patience(const RollCall& call, std::chrono::milliseconds timeout,
                         const std::vector<std::uint32_t>& awaited) const;
 
-  // plans.cpp
-  /// Returns the key that tells plans apart: the signature without the parts that one plan serves.
-  Signature key_of(const Call& call, Signature key) const;
   /// `asked` is the call's signature.
   Result<std::shared_ptr<Plan>> plan_for(const Call& call, const Signature& asked);
 
@@ -564,18 +553,14 @@ class Communicator::Implementation final
   const CommunicatorOptions options_;
   const Group group_;
   const std::string name_;
-  CostTable costs_;                   // immutable after make
-  std::vector<std::uint32_t> hosts_;  // for Problem::host_of; immutable after make
-  Forced forced_;                     // immutable after make
-  bool oversubscribed_ = false;       // immutable after make: ranks outnumber cores
-  bool in_memory_ = false;            // immutable after make: all ranks share memory
+  Planner planner_;         // immutable after make
+  bool in_memory_ = false;  // immutable after make: all ranks share memory
   /// Limit of a blocking message on the short way. Over wires, the general way places a longer
   /// message as it arrives, which the short way cannot.
   std::size_t most_short_bytes() const { return in_memory_ ? kMaxEagerBytes : 4 << 10; }
-  bool subscribed_ = false;                  // immutable after make: control knows it
-  DeviceWayPick device_way_;                 // immutable after make
-  bool knows_devices_ = false;               // immutable after make: CUDA is in use here
-  std::uint64_t cached_bytes_ = UINT64_MAX;  // for PlanRequest; immutable after make
+  bool subscribed_ = false;     // immutable after make: control knows it
+  DeviceWayPick device_way_;    // immutable after make
+  bool knows_devices_ = false;  // immutable after make: CUDA is in use here
   /// One bit per log level.
   std::atomic<unsigned> logged_not_direct_{0};
   const std::shared_ptr<Waiter> waiter_;

@@ -329,7 +329,7 @@ std::optional<Received> Communicator::Implementation::recv_short_as_owner(
   if (!calm_as_owner() || !from.from) return std::nullopt;
   const auto bytes = bytes_of(request.block);
   const auto begun = record_.trace_time();
-  auto patience = SpinPolicy::short_one(oversubscribed_, in_memory_);
+  auto patience = SpinPolicy::short_one(planner_.is_oversubscribed(), in_memory_);
   const auto keeps_polling = [&] { return !wanted() && patience.keep_polling(); };
   return guarded_as_owner([&] {
     Received got;

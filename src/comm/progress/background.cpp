@@ -89,7 +89,7 @@ void Background::schedule() noexcept {
 
 bool Background::is_beside_busy_cores() const {
   const auto communicator = communicator_.lock();
-  return communicator && communicator->fills_cores() && busy_backgrounds == 1;
+  return communicator && communicator->planner().fills_cores() && busy_backgrounds == 1;
 }
 
 bool Background::is_due() const {
@@ -154,8 +154,8 @@ bool Background::turn_as_owner(Communicator::Implementation& communicator) {
   const auto end = Clock::now() + kTurn;
   // Between two slices of a call, other ranks take less time than sleeping and waking does, unless
   // they wait for this thread.
-  auto patience =
-      communicator.oversubscribed() ? SpinPolicy::short_one(true, false) : SpinPolicy(false);
+  auto patience = communicator.planner().is_oversubscribed() ? SpinPolicy::short_one(true, false)
+                                                             : SpinPolicy(false);
   bool moved = true;
   const auto goes_on = [&] { return moved || (busy_backgrounds == 1 && patience.keep_polling()); };
   while (goes_on() && communicator.busy_as_owner() && !communicator.wanted() &&

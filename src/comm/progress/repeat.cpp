@@ -70,8 +70,8 @@ Plan::Polled Communicator::Implementation::poll_as_owner(Plan& plan, bool is_bri
     // A long call saves no time here, and other work may want to go on beside it.
     auto polled = plan.poll();
     if (!plan.is_short() || polled > Plan::Polled::moved) return std::optional(polled);
-    auto patience =
-        is_brief ? SpinPolicy::brief() : SpinPolicy::short_one(oversubscribed_, in_memory_);
+    auto patience = is_brief ? SpinPolicy::brief()
+                             : SpinPolicy::short_one(planner_.is_oversubscribed(), in_memory_);
     while (polled <= Plan::Polled::moved && !wanted() && patience.keep_polling())
       polled = plan.poll();
     return std::optional(polled);

@@ -218,7 +218,7 @@ Status Communicator::Implementation::tell_all_at_start(const void* mine, void* e
 Result<const Communicator::Implementation::OnDevice*>
 Communicator::Implementation::device_program_for(const Call& call) {
   const auto asked = signature_of(call);
-  const auto key = key_of(call, asked);
+  const auto key = planner_.key_of(call, asked);
   auto found = device_programs_.find(key);
   if (found == device_programs_.end()) {
     if (device_programs_.size() >= kMostPrograms) return nullptr;
@@ -240,8 +240,8 @@ Result<Communicator::Implementation::OnDevice> Communicator::Implementation::loa
     const Call& call, const Signature& asked) {
   // Devices combine in float32, but what they hand on is of the call's type.
   if (call.algorithm && is_widened(call, *call.algorithm, size())) return OnDevice{};
-  const auto problem = problem_of(call);
-  auto forcing = forced(call.algorithm);
+  const auto problem = planner_.problem_of(call);
+  auto forcing = planner_.forced(call.algorithm);
   forcing.order = averages_narrow_floats(call)
                       ? CombineOrder::at_once
                       : order_of(call.op, call.type, options_.deterministic);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of a call: chosen, made ready once, and kept.
+#include "comm/progress/planner.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <numeric>
 
-#include "comm/api/implementation.hpp"
+#include "comm/api/reductions.hpp"
+#include "comm/api/widening.hpp"
 #include "comm/failures/remarks.hpp"
-#include "engine/mix.hpp"
 #include "verify/verify.hpp"
 
 namespace ccoll {
@@ -47,23 +48,23 @@ std::uint64_t planned_count(const Call& call, Rank size) {
 
 }  // namespace
 
-Forced Communicator::Implementation::forced(std::optional<Algorithm> algorithm) const {
-  auto forced = forced_;
+Forced Planner::forced(std::optional<Algorithm> algorithm) const {
+  auto forced = setting_.forced;
   if (algorithm) forced.algorithm = algorithm;
   return forced;
 }
 
-Problem Communicator::Implementation::problem_of(const Call& call) const {
+Problem Planner::problem_of(const Call& call) const {
   Problem problem;
   problem.kind = call.kind;
-  problem.size = size();
+  problem.size = setting_.size;
   problem.root = call.root;
-  problem.count = planned_count(call, size());
-  problem.host_of = hosts_;
+  problem.count = planned_count(call, setting_.size);
+  problem.host_of = setting_.hosts;
   return call.ragged() ? evenly_ragged(std::move(problem)) : problem;
 }
 
-Signature Communicator::Implementation::key_of(const Call& call, Signature key) const {
+Signature Planner::key_of(const Call& call, Signature key) const {
   key.kind = static_cast<std::uint8_t>(call.kind);
   if (call.ragged() || call.coalesced) {
     key.root = call.root;  // without the hash of sizes
@@ -72,42 +73,35 @@ Signature Communicator::Implementation::key_of(const Call& call, Signature key) 
   }
   if (call.ragged()) {
     key.kind |= kRagged;
-    key.count = planned_count(call, size());
+    key.count = planned_count(call, setting_.size);
   }
   return key;
 }
 
-Result<std::shared_ptr<Plan>> Communicator::Implementation::plan_for(const Call& call,
-                                                                     const Signature& asked) {
-  const Signature key = key_of(call, asked);
-  if (auto found = plans_.find(key)) return found;
-
+Result<PlanRequest> Planner::request_for(const Call& call, const Signature& asked) const {
+  const auto& [rank, size, hosts, costs, by_options, deterministic, cached_bytes] = setting_;
   PlanRequest request;
   request.problem = problem_of(call);
   auto forcing = forced(call.algorithm);
-  forcing.order = order_of(call.op, call.type, options_.deterministic);
-  const auto [chosen, type] = choose_for(call, request.problem, costs_, forcing);
+  forcing.order = order_of(call.op, call.type, deterministic);
+  const auto [chosen, type] = choose_for(call, request.problem, costs, forcing);
   request.choice = chosen.choice;
-  request.program = make_program(request.problem, request.choice, rank());
+  request.program = make_program(request.problem, request.choice, rank);
 #ifdef CCOLL_DEBUG
   CCOLL_TRY(prove(request));
 #endif
   request.type = type;
   request.op = kernel_op(call.op);
-  request.cached_bytes = cached_bytes_;
-  request.oversubscribed = oversubscribed_;
-  log_choice(rank(), asked, chosen);
+  request.cached_bytes = cached_bytes;
+  request.oversubscribed = is_oversubscribed_;
+  log_choice(rank, asked, chosen);
   if (sizes_are_private(request.problem) && !tells_empty_blocks(request.problem)) {
     Problem check;
-    check.size = size();
+    check.size = size;
     check.count = 1;
-    request.count_check = make_program(check, {.algorithm = Algorithm::tree}, rank());
+    request.count_check = make_program(check, {.algorithm = Algorithm::tree}, rank);
   }
-  auto plan = Plan::make(request, links_);
-  if (!plan) return tl::unexpected(plan.error());
-  if (auto* tracing = record_.tracing())
-    (*plan)->observe(tracing->observer_for(request, call.ragged()));
-  return plans_.keep(key, std::move(*plan));
+  return request;
 }
 
 }  // namespace ccoll

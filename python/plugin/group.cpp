@@ -329,7 +329,10 @@ void Group::close(milliseconds patience) {
 void Group::abort(const std::string& reason) {
   if (is_parents()) return;
   if (const auto other = begin_end()) other->abort(reason);
-  give_up(reason);
+  try {
+    if (const auto made = give_up(reason)) made->close();
+  } catch (const Error&) {  // that it was aborted, which nobody needs to be told
+  }
 }
 
 std::shared_ptr<Group> Group::named(const std::string& name) {

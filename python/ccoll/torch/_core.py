@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -207,6 +208,8 @@ class Core:
         made = self._end()
         if made is not None:
             made.abort(reason)
+            with contextlib.suppress(ccoll.Error):  # that it was aborted, which nobody needs to be told
+                made.close()
 
 
 class Batch:

@@ -39,8 +39,8 @@ struct CallOptions {
   /// If a blocking collective is not over after some microseconds, it puts its Work here, returns,
   /// and has the buffers until the Work is over. So a caller that holds a lock pays no more than a
   /// blocking call costs that ends at once. Work() means that the call is over. nullptr: the call
-  /// waits. A call in a stream hands its Work back at once. Calls in an open group ignore it; messages
-  /// and byte strings wait.
+  /// waits. A call in a stream hands its Work back at once. Calls in an open group ignore it;
+  /// messages and byte strings wait.
   Work* unfinished = nullptr;
 };
 

@@ -14,8 +14,7 @@ namespace {
 
 void make_set(std::vector<Rank>& ranks) {
   std::ranges::sort(ranks);
-  const auto repeated = std::ranges::unique(ranks);
-  ranks.erase(repeated.begin(), repeated.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
 }
 
 }  // namespace

@@ -28,8 +28,7 @@ Result<Ranks> excluded_ranks(std::span<const int> ranks, Rank self, Rank size) {
     excluded.push_back(static_cast<Rank>(each));
   }
   std::ranges::sort(excluded);
-  const auto twice = std::ranges::unique(excluded);
-  excluded.erase(twice.begin(), twice.end());
+  excluded.erase(std::unique(excluded.begin(), excluded.end()), excluded.end());
   return excluded;
 }
 

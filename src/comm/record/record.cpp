@@ -56,8 +56,7 @@ void Record::begin(std::vector<std::uint32_t> host_of) {
 void Record::slept(std::vector<Rank> awaited, std::chrono::nanoseconds time) noexcept {
   try {
     std::ranges::sort(awaited);
-    const auto repeated = std::ranges::unique(awaited);
-    awaited.erase(repeated.begin(), repeated.end());
+    awaited.erase(std::unique(awaited.begin(), awaited.end()), awaited.end());
     losses_.slept(awaited, time);
   } catch (...) {
     // No memory: this one is not counted.

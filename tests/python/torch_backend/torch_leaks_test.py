@@ -2,6 +2,7 @@
 """torch's groups and calls over ccoll leave nothing. LEAKS_CALLS, LEAKS_GROUPS: how many (tools/torch-matrix)."""
 
 import gc
+import logging
 import os
 
 from torch_support import dist, ranks, torch
@@ -23,9 +24,18 @@ def resources():
     }
 
 
-def grown(before, after, most):
-    assert after["threads"] <= before["threads"] and after["descriptors"] <= before["descriptors"], (before, after)
-    assert after["memory"] < before["memory"] + (most << 10), (before, after)
+def keeps_nothing(stretch, most):
+    """Makes the stretch three times. What is kept makes each of them grow, by more than `most` MiB. The allocator,
+    torch's recorder and threads that come and go grow once."""
+    logging.disable()  # torch logs each error, and pytest keeps what is logged
+    grown, before = [], resources()
+    for _ in range(3):
+        stretch()
+        after = resources()
+        assert after["threads"] <= before["threads"] and after["descriptors"] <= before["descriptors"], (before, after)
+        grown.append(after["memory"] - before["memory"])
+        before = after
+    assert min(grown) < most << 10, grown
 
 
 def several(count, rank, size):
@@ -46,9 +56,7 @@ def several(count, rank, size):
 
 def calls(rank, size):
     several(200, rank, size)
-    before = resources()
-    several(CALLS // TURN, rank, size)
-    grown(before, resources(), 8)
+    keeps_nothing(lambda: several(CALLS // TURN // 3, rank, size), 2)
 
 
 def test_calls_keep_nothing():
@@ -64,9 +72,7 @@ def groups_come_and_go(count):
 
 def groups(rank, size):
     groups_come_and_go(20)
-    before = resources()
-    groups_come_and_go(GROUPS)
-    grown(before, resources(), 16)
+    keeps_nothing(lambda: groups_come_and_go(GROUPS // 3), 6)
 
 
 def test_groups_keep_nothing():

@@ -64,8 +64,7 @@ std::string Stands::answer(std::uint64_t sequence, Clock::time_point now) const 
 std::vector<Rank> Stands::ask(Question question) {
   auto& ranks = question.ranks;
   std::ranges::sort(ranks);
-  const auto repeated = std::ranges::unique(ranks);
-  ranks.erase(repeated.begin(), repeated.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   if (ranks.size() > kMostAsked) ranks.resize(kMostAsked);
   auto asked = ranks;
   known_.with([&](Known& known) {

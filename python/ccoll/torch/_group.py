@@ -80,7 +80,7 @@ class Backend(_Ends, Calls, c10d.Backend):
     supports_window = False
     supports_reconfigure = False
     supports_abort_hooks = False
-    _supports_time_estimate = False
+    _supports_time_estimate = supports_time_estimate = False  # the second is torch 2.14's name
 
     def __init__(self, core: Core) -> None:
         c10d.Backend.__init__(self, core.rank, core.size)

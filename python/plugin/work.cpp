@@ -225,9 +225,7 @@ void Work::await_operations(std::chrono::milliseconds timeout) {
   }
   if (in_ && arguments_.has_copies() &&
       !in_->await(is_limited ? std::optional(deadline) : std::nullopt))
-    C10_THROW_ERROR(DistBackendError,
-                    "ccoll: timed_out (timed out: the timeout has passed): the stream has not come "
-                    "to the end of the call");
+    throw_as_torchs(Error(ErrorKind::timed_out, "the stream has not come to the end of the call"));
 }
 
 void Work::synchronize() {

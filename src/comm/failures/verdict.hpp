@@ -14,9 +14,8 @@
 
 namespace ccoll {
 
-/// The failure that broke the communicator, the one that this rank suspects until others tell a
-/// better cause, and the news from other ranks. It only keeps them; what they end is the
-/// communicator's matter.
+/// Keeps the failure that broke the communicator, the one that this rank suspects until others
+/// report a better cause, and the news from other ranks. The communicator ends its operations.
 class Verdict {
  public:
   using Clock = std::chrono::steady_clock;
@@ -36,7 +35,7 @@ class Verdict {
   bool suspect(Failure failure, Clock::time_point until);
   /// Suspects a mismatch. The peer is a rank of the job, and is asked for its call's label.
   bool suspect(DifferentCalls different, std::uint32_t peer, Clock::time_point until);
-  /// Whether that label has arrived; the suspicion then tells it.
+  /// Whether that label has arrived. It then becomes part of the suspicion's text.
   bool take_label();
 
   /// Whether there may be news; costs no lock.

@@ -33,7 +33,7 @@ Result<Ranks> excluded_ranks(std::span<const int> ranks, Rank self, Rank size) {
 }
 
 Births::Births(std::uint64_t parent) : parent_(parent) {
-  // This takes the memory of a shrink() now: one out of memory must still tell the others.
+  // This takes the memory of a shrink() now: one out of memory must still say so to the others.
   shared_.with([](Shared& shared) { shared.shrinks[{}]; });
 }
 
@@ -109,7 +109,8 @@ Result<Shrinks> Births::begin_shrink(const Ranks& excluded) {
   return shared_.with([&](Shared& shared) -> Result<Shrinks> {
     if (shared.is_shrinking)
       return fail(ErrorKind::invalid_argument, "two threads shrink one communicator at once");
-    // A shrink() takes no memory here, because it could not yet tell the others that it has none.
+    // A shrink() takes no memory here, because it could not yet report to the others that it has
+    // none.
     const auto& before = shared.shrinks[excluded];
     shared.is_shrinking = true;
     return before;

@@ -35,7 +35,7 @@ class Collectives {
   const CollectiveOperation* started() const {
     return !queue_.empty() && queue_.front()->started ? queue_.front().get() : nullptr;
   }
-  /// After a failure: whether all that the first one tells is that ranks' counts differ.
+  /// After a failure: whether the first one has only found that ranks' counts differ.
   bool counts_differ() const { return !queue_.empty() && queue_.front()->plan->counts_differ(); }
 
   /// The number of the next collective.

@@ -44,7 +44,7 @@ class Planner {
   Forced forced(std::optional<Algorithm> algorithm) const;
   /// Returns the problem that this call is planned as.
   Problem problem_of(const Call& call) const;
-  /// Returns the key that tells plans apart: the signature without the parts that one plan serves.
+  /// Returns the key by which plans differ: the signature without the parts that one plan serves.
   Signature key_of(const Call& call, Signature key) const;
   /// Chooses, and logs the choice; `asked` is the call's signature. Fails only in debug builds,
   /// which prove the program.

@@ -48,8 +48,7 @@ dump::Message message_of(std::uint64_t number, const FlightRecorder::Message& re
 }  // namespace
 
 void Record::begin(std::vector<std::uint32_t> host_of) {
-  tracing_ = Tracing::begin(
-      {whose_.job, whose_.communicator, whose_.name, whose_.rank, whose_.size, std::move(host_of)});
+  tracing_ = Tracing::begin(whose_, std::move(host_of));
   directory_ = read_variable("CCOLL_DUMP").value_or("");
 }
 

@@ -28,14 +28,7 @@ namespace ccoll {
 /// method that other threads may call says so.
 class Record {
  public:
-  struct Whose {
-    std::uint64_t job = 0;
-    std::uint64_t communicator = 0;
-    std::string name;
-    Rank rank = 0;
-    Rank size = 1;
-    std::uint32_t job_rank = 0;
-  };
+  using Whose = Tracing::Whose;
   /// Operations that are not over, and how many collectives are finished on the host's side.
   struct Standing {
     std::uint64_t finished = 0;

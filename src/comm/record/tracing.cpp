@@ -111,7 +111,7 @@ std::string clock_identity() {
   return fmt::format("CLOCK_MONOTONIC {} {}", boot_identity().value_or(""), space.string());
 }
 
-trace::About about(const Tracing::Whose& whose) {
+trace::About about(const Tracing::Whose& whose, std::vector<std::uint32_t> host_of) {
   trace::About about;
   about.version = version();
   about.job = whose.job;
@@ -119,7 +119,7 @@ trace::About about(const Tracing::Whose& whose) {
   about.name = whose.name;
   about.rank = whose.rank;
   about.size = whose.size;
-  about.host_of = whose.host_of;
+  about.host_of = std::move(host_of);
   about.host = host_name();
   about.process = static_cast<std::uint64_t>(getpid());
   about.clock = clock_identity();
@@ -128,7 +128,8 @@ trace::About about(const Tracing::Whose& whose) {
 }
 
 Result<std::unique_ptr<trace::Recorder>> recorder_in(const std::string& directory,
-                                                     const Tracing::Whose& whose) {
+                                                     const Tracing::Whose& whose,
+                                                     std::vector<std::uint32_t> host_of) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error)
@@ -136,17 +137,17 @@ Result<std::unique_ptr<trace::Recorder>> recorder_in(const std::string& director
                 error.message());
   const auto path = fmt::format("{}/ccoll.{:x}.{:x}.{}.trace", directory, whose.job,
                                 whose.communicator, whose.rank);
-  return trace::Recorder::create(path, trace::to_text(about(whose)));
+  return trace::Recorder::create(path, trace::to_text(about(whose, std::move(host_of))));
 }
 
 }  // namespace
 
-std::unique_ptr<Tracing> Tracing::begin(const Whose& whose) {
+std::unique_ptr<Tracing> Tracing::begin(const Whose& whose, std::vector<std::uint32_t> host_of) {
   // One warning will do: what stops one trace stops the others.
   static std::atomic<bool> in_vain{false};
   const auto directory = read_variable("CCOLL_TRACE");
   if (!directory || in_vain) return nullptr;
-  auto recorder = recorder_in(*directory, whose);
+  auto recorder = recorder_in(*directory, whose, std::move(host_of));
   if (recorder) return std::unique_ptr<Tracing>(new Tracing(std::move(*recorder)));
   if (!in_vain.exchange(true))
     log().warn("CCOLL_TRACE: {}; this process is not traced", recorder.error().message);

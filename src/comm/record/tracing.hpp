@@ -18,18 +18,19 @@ namespace ccoll {
 /// Called by the holder of the owner flag.
 class Tracing {
  public:
-  /// Identity of a trace.
+  /// The rank of a communicator that leaves a trace, or a dump.
   struct Whose {
     std::uint64_t job = 0;
     std::uint64_t communicator = 0;
     std::string name;
     Rank rank = 0;
     Rank size = 1;
-    std::vector<std::uint32_t> host_of;
+    std::uint32_t job_rank = 0;
   };
 
   /// Null if it is not asked for, or cannot be done, which causes a warning.
-  static std::unique_ptr<Tracing> begin(const Whose& whose);
+  /// `host_of`: each rank's host, by number.
+  static std::unique_ptr<Tracing> begin(const Whose& whose, std::vector<std::uint32_t> host_of);
 
   /// For a plan made by that request; the result must not outlive this.
   std::unique_ptr<StepObserver> observer_for(const PlanRequest& request, bool ragged);

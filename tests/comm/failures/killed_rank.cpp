@@ -45,7 +45,7 @@ class Killer final : public StepObserver {
 
 // These replace src/comm/record/tracing.cpp, which is not linked: they may kill the rank at a step
 // instead of writing traces.
-std::unique_ptr<Tracing> Tracing::begin(const Whose&) {
+std::unique_ptr<Tracing> Tracing::begin(const Whose&, std::vector<std::uint32_t>) {
   return is_victim ? std::unique_ptr<Tracing>(new Tracing(nullptr)) : nullptr;
 }
 std::unique_ptr<StepObserver> Tracing::observer_for(const PlanRequest&, bool) {

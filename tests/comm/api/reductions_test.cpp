@@ -277,8 +277,9 @@ TEST_CASE("reductions: a factor must suit the type", "[comm]") {
                "all_reduce: the factor in memory is of type int32: expected float32, as the call's "
                "elements are",
            "a factor of another type");
-    expect(message_of([] { (void)Reduction::premultiplied_sum_at(nullptr, DataType::int32); }) ==
-               "invalid_argument: premultiplied_sum: the factor is a null pointer",
+    expect(testing::message_of([] {
+             (void)Reduction::premultiplied_sum_at(nullptr, DataType::int32);
+           }) == "invalid_argument: premultiplied_sum: the factor is a null pointer",
            "no place");
   });
   for (const auto& error : errors) CHECK(error == "");

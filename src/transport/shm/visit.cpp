@@ -32,6 +32,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// How long to repeat a hello during which the peer hangs up. A peer short of descriptors drops the
+/// oldest hello for a newer one. A peer that is ending has closed its door: connect() then fails.
+constexpr std::chrono::seconds kDroppedHello{2};
+
 /// Retries while nobody listens: a peer that is behind will open its door.
 asio::awaitable<Status> connect(Socket& socket, const Protocol::endpoint& door,
                                 const DoorWait& until) {
@@ -60,14 +64,25 @@ asio::awaitable<Status> connect(Socket& socket, const Protocol::endpoint& door,
 
 asio::awaitable<Status> enter(Socket& socket, Protocol::endpoint door, std::string token,
                               net::Purpose purpose, DoorWait wait) {
+  using namespace std::chrono_literals;
   const net::OwnHello hello;
-  auto there = co_await connect(socket, door, wait);
-  if (!there) co_return there;
-  if (auto same = process_of_user(socket, "it"); !same) co_return tl::unexpected(same.error());
-  using std::chrono::milliseconds;
-  const auto left = std::chrono::duration_cast<milliseconds>(wait.end - Clock::now());
-  co_return co_await net::greet(socket, std::move(token), purpose,
-                                std::max<milliseconds>(kPatience, left));
+  const auto retry_until = Clock::now() + kDroppedHello;
+  asio::steady_timer pause(socket.get_executor());
+  for (auto delay = 1ms;; delay = std::min(2 * delay, 100ms)) {
+    auto there = co_await connect(socket, door, wait);
+    if (!there) co_return there;
+    if (auto same = process_of_user(socket, "it"); !same) co_return tl::unexpected(same.error());
+    using std::chrono::milliseconds;
+    const auto left = std::chrono::duration_cast<milliseconds>(wait.end - Clock::now());
+    auto greeted =
+        co_await net::greet(socket, token, purpose, std::max<milliseconds>(kPatience, left));
+    const bool was_dropped = !greeted && greeted.error().kind == ErrorKind::peer_lost;
+    if (!was_dropped || Clock::now() >= retry_until || !wait.wanted()) co_return greeted;
+    std::error_code ignored;
+    socket.close(ignored);
+    pause.expires_after(delay);
+    co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+  }
 }
 
 asio::awaitable<Status> send(Socket& socket, std::string bytes, std::vector<int> descriptors,

@@ -256,6 +256,24 @@ TEST_CASE("shm: a rank that is slow with its start-up is waited for", "[transpor
   pair.receiver.reset();
 }
 
+TEST_CASE("shm: a hello that the peer drops for a newer one is repeated", "[transport]") {
+  std::atomic<int> dropped = 0;
+  FalseDoor door;
+  Pair pair(shm_kind(), {.before = [&](const auto& table) {
+              door.stand_at(shm::door_name(table, 1), [&](Speaker& peer) {
+                if (dropped++ < 3) return peer.close();
+                if (!peer.answer() || !peer.receive()) return;
+                peer.send(verdict(false, "no descriptors left"));
+              });
+            }});
+  pair.open();
+  REQUIRE(eventually(
+      pair, [&] { return !pair.sender->has_room() && pair.sender->failure() != nullptr; }));
+  CHECK(pair.sender->failure()->message == "no shared memory with rank 1: no descriptors left");
+  CHECK(pair.sender->failure()->kind == ErrorKind::exhausted);
+  CHECK(dropped == 4);
+}
+
 TEST_CASE("shm: where no other transport may be used the link says why it fails", "[transport]") {
   FalseDoor door;
   const Said said;

@@ -10,14 +10,18 @@
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "core/os_error.hpp"
 #include "net/address.hpp"
+#include "net/handshake.hpp"
+#include "net/pending_handshakes.hpp"
 #include "net/service.hpp"
 #include "system/log.hpp"
 
@@ -26,9 +30,20 @@ namespace ccoll::net {
 /// The pause in accepting when the process or system has no descriptor or memory left.
 inline constexpr std::chrono::milliseconds kExhaustedPause{50};
 
+/// answer() to a Guest of `pending_handshakes`. The client stops being one when it has proven that
+/// it knows the token: a client that was told that it is in never makes way for a stranger.
+template <typename Socket>
+asio::awaitable<Result<Purpose>> answer_guest(PendingHandshakes& pending_handshakes, Socket& socket,
+                                              Credentials credentials,
+                                              std::chrono::milliseconds timeout) {
+  std::optional<PendingHandshakes::Guest> guest(std::in_place, pending_handshakes, socket);
+  std::function<void()> leave = [&guest] { guest.reset(); };
+  co_return co_await answer(socket, std::move(credentials), timeout, std::move(leave));
+}
+
 /// Runs `serve` for each connection that `state->acceptor` takes, until `state->open` is false and
-/// the acceptor is closed. `serve` makes each a Guest of `state->pending_handshakes` until its
-/// hello is over. On the service thread. `what` names it in the log if one throws.
+/// the acceptor is closed. `serve` begins with answer_guest. On the service thread. `what` names it
+/// in the log if one throws.
 template <typename State, typename Serve>
 asio::awaitable<void> accept_all(std::shared_ptr<State> state, Serve serve, std::string what) {
   using Socket = typename decltype(state->acceptor)::protocol_type::socket;

@@ -250,7 +250,7 @@ Verdict verdict_on(std::uint8_t purpose, bool encrypted, bool has_tls) {
 
 template <typename Socket>
 asio::awaitable<Result<Purpose>> answer_now(Socket& socket, std::string token, std::string who,
-                                            bool has_tls) {
+                                            bool has_tls, const std::function<void()>& proven) {
   const std::string magic = co_await receive(socket, kMagic.size());
   if (magic.starts_with(kTlsRecord)) {
     // The answer is no TLS record, by which the client sees that TLS is off here.
@@ -304,6 +304,7 @@ asio::awaitable<Result<Purpose>> answer_now(Socket& socket, std::string token, s
     co_await refuse(socket, std::move(no));
     co_return other_token(who);
   }
+  proven();
   std::string yes = static_cast<char>(Verdict::good) + prove(token, "server", facts);
   error = co_await send(socket, std::move(yes));
   if (error) co_return fail(ErrorKind::peer_lost, "{} left during the hello", who);
@@ -370,13 +371,15 @@ asio::awaitable<Status> greet(Socket& socket, Credentials credentials, Purpose p
 
 template <typename Socket>
 asio::awaitable<Result<Purpose>> answer(Socket& socket, Credentials credentials,
-                                        std::chrono::milliseconds timeout) {
+                                        std::chrono::milliseconds timeout,
+                                        std::function<void()> proven) {
   const std::string who = remote(socket);
   const Deadline deadline(socket, timeout);
   const Status secured = co_await expect_tls(socket, credentials, who);
   Result<Purpose> purpose;
   if (secured)
-    purpose = co_await answer_now(socket, credentials.token, who, credentials.tls != nullptr);
+    purpose =
+        co_await answer_now(socket, credentials.token, who, credentials.tls != nullptr, proven);
   else
     purpose = tl::unexpected(secured.error());
   if (deadline.expired()) co_return too_slow(who, timeout);
@@ -384,9 +387,10 @@ asio::awaitable<Result<Purpose>> answer(Socket& socket, Credentials credentials,
 }
 
 using Milliseconds = std::chrono::milliseconds;
+using Proven = std::function<void()>;
 template asio::awaitable<Status> greet(Stream&, Credentials, Purpose, Milliseconds);
 template asio::awaitable<Status> greet(Local::socket&, Credentials, Purpose, Milliseconds);
-template asio::awaitable<Result<Purpose>> answer(Stream&, Credentials, Milliseconds);
-template asio::awaitable<Result<Purpose>> answer(Local::socket&, Credentials, Milliseconds);
+template asio::awaitable<Result<Purpose>> answer(Stream&, Credentials, Milliseconds, Proven);
+template asio::awaitable<Result<Purpose>> answer(Local::socket&, Credentials, Milliseconds, Proven);
 
 }  // namespace ccoll::net

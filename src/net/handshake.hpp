@@ -10,6 +10,7 @@
 #include <asio/local/stream_protocol.hpp>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "core/result.hpp"
@@ -29,9 +30,11 @@ template <typename Socket>
 asio::awaitable<Status> greet(Socket& socket, Credentials credentials, Purpose purpose,
                               std::chrono::milliseconds timeout);
 
-/// The server's side; returns the purpose that the client asks for.
+/// The server's side; returns the purpose that the client asks for. `proven` is called when the
+/// client has proven that it knows the token, before it hears that it is in.
 template <typename Socket>
-asio::awaitable<Result<Purpose>> answer(Socket& socket, Credentials credentials,
-                                        std::chrono::milliseconds timeout);
+asio::awaitable<Result<Purpose>> answer(
+    Socket& socket, Credentials credentials, std::chrono::milliseconds timeout,
+    std::function<void()> proven = [] {});
 
 }  // namespace ccoll::net

@@ -46,11 +46,8 @@ struct State {
 asio::awaitable<void> greet_one(std::shared_ptr<State> state, tcp::socket accepted) {
   Stream stream(std::move(accepted));
   set_options(stream.socket());
-  Result<Purpose> purpose;
-  {
-    const PendingHandshakes::Guest guest(state->pending_handshakes, stream);
-    purpose = co_await answer(stream, state->credentials, kHelloTimeout);
-  }
+  const auto purpose =
+      co_await answer_guest(state->pending_handshakes, stream, state->credentials, kHelloTimeout);
   if (!state->open) co_return;
   if (!purpose) {
     state->pending_handshakes.refused(purpose.error());

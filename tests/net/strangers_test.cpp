@@ -170,6 +170,30 @@ TEST_CASE("strangers: who is slow has no more time than who says nothing", "[cor
   CHECK(std::chrono::steady_clock::now() - start < 4s);
 }
 
+TEST_CASE("strangers: a client is no guest any more when it hears that it is in",
+          "[core][hostile]") {
+  using Local = asio::local::stream_protocol;
+  const bool knows_token = GENERATE(true, false);
+  CAPTURE(knows_token);
+  asio::io_context context;
+  Local::socket server(context), client(context);
+  asio::local::connect_pair(server, client);
+  int proven = 0;
+  const std::function<void()> count = [&] {
+    proven++;
+    CHECK(client.available() == 0);
+  };
+  auto answered =
+      asio::co_spawn(context, net::answer(server, "secret", 5s, count), asio::use_future);
+  auto greeted = asio::co_spawn(
+      context, net::greet(client, knows_token ? "secret" : "guess", net::Purpose::link, 5s),
+      asio::use_future);
+  context.run();
+  CHECK(answered.get().has_value() == knows_token);
+  CHECK(greeted.get().has_value() == knows_token);
+  CHECK(proven == (knows_token ? 1 : 0));
+}
+
 TEST_CASE("strangers: whatever they say, nobody hears of it", "[core][hostile]") {
   const auto seed = std::random_device{}();
   CAPTURE(seed);

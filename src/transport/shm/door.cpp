@@ -146,11 +146,8 @@ asio::awaitable<void> answer_one(std::shared_ptr<Answering> door, Socket accepte
   Socket socket = std::move(accepted);
   const auto process = process_of_user(socket, "a process");
   if (!process) co_return door->pending_handshakes.refused(process.error());
-  Result<net::Purpose> purpose;
-  {
-    const net::PendingHandshakes::Guest guest(door->pending_handshakes, socket);
-    purpose = co_await net::answer(socket, door->token, kPatience);
-  }
+  const auto purpose =
+      co_await net::answer_guest(door->pending_handshakes, socket, door->token, kPatience);
   if (!door->open) co_return;
   if (!purpose) co_return door->pending_handshakes.refused(purpose.error());
   if (*purpose == net::Purpose::memory) {

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "algorithms/algorithms.hpp"
+#include "bench/command/copies.hpp"
 #include "bench/command/names.hpp"
 #include "bench/measure/machine.hpp"
 #include "comm/groups/costs.hpp"
@@ -158,10 +159,12 @@ Result<std::string> explain_text(const Options& options, int size, const LinkKin
                 "explain answers for one call: give one --dtype, one --op and one --root");
   }
   const Tuning tuning = load_tuning();
+  const bool copies_count = kind.transport == "shm" && kind.one_host && kind.cores_per_rank >= 1;
   std::string text;
   for (const Operation* op : *ops) {
     if (!op->kind) {
       text += fmt::format("{}: one message each way, no algorithm to choose\n", op->name);
+      if (copies_count) text += copies_text(*op, options.explain_bytes);
       continue;
     }
     Options one = options;
@@ -189,6 +192,7 @@ Result<std::string> explain_text(const Options& options, int size, const LinkKin
     const auto costs = costs_over(kind.transport, kind.cores_per_rank, kind.one_host, tuning);
     text += explain(problem, op->has_data ? type : DataType::uint8, costs, forced,
                     measured_of(rows, costs, settings.max_lanes));
+    if (copies_count) text += copies_text(*op, options.explain_bytes);
   }
   return text;
 }

@@ -64,6 +64,21 @@ std::string_view name(Trial trial) {
   return "?";
 }
 
+/// Costs are known of ordinary memory that is copied. A rank that combines reads slots in any case,
+/// and ranks that take turns wait for their core.
+std::optional<bool> is_other_cheaper(const CopyRules& rules, const CopySituation& situation,
+                                     const CopyCosts& costs) {
+  const bool loan_is_usual = rules.usual == Copier::receiver;
+  const auto through_slots = loan_is_usual ? rules.other : rules.usual;
+  if (rules.trial == Trial::none || situation.reduces || situation.oversubscribed ||
+      loan_is_usual == (rules.other == Copier::receiver) || through_slots != Copier::sender)
+    return std::nullopt;
+  const auto pattern = situation.sends && situation.receives ? CopyCosts::Pattern::both_ways
+                                                             : CopyCosts::Pattern::one_way;
+  const auto bytes = situation.sends ? situation.input_bytes : situation.output_bytes;
+  return costs.prefers_loan(pattern, bytes) != loan_is_usual;
+}
+
 bool all_can_lend(CopyPolicy::Outgoing to) {
   return !to.empty() &&
          std::ranges::all_of(to, [](const auto& each) { return each.first->copies_once(); });
@@ -71,7 +86,7 @@ bool all_can_lend(CopyPolicy::Outgoing to) {
 
 }  // namespace
 
-CopyRules copy_rules(const CopySituation& situation) {
+CopyRules copy_rules(const CopySituation& situation, const CopyCosts* costs) {
   const auto input = situation.input_bytes, output = situation.output_bytes;
   const auto cached = situation.cached_bytes;
   const bool only_sends = situation.sends && !situation.receives;
@@ -95,6 +110,7 @@ CopyRules copy_rules(const CopySituation& situation) {
   } else if (rules.usual != Copier::receiver) {
     rules.other = situation.lends_results ? Copier::sender_aside : Copier::sender_always;
   }
+  if (costs != nullptr) rules.other_is_cheaper = is_other_cheaper(rules, situation, *costs);
   rules.in_place = rules.usual;
   if (only_sends && is_pair && !situation.oversubscribed && output > cached &&
       output / kTimesTheCache < cached) {
@@ -107,12 +123,15 @@ CopyRules copy_rules(const CopySituation& situation) {
 std::string describe(const CopyRules& rules) {
   if (rules.trial == Trial::none)
     return fmt::format("{}; {}", name(rules.usual), name(rules.trial));
-  return fmt::format("{}, or {}; {}", name(rules.usual), name(rules.other), name(rules.trial));
+  const bool swaps = rules.other_is_cheaper.value_or(false);
+  return fmt::format("{}, or {}; {}", name(swaps ? rules.other : rules.usual),
+                     name(swaps ? rules.usual : rules.other), name(rules.trial));
 }
 
-void CopyPolicy::set(const CopySituation& situation) {
-  rules_ = copy_rules(situation);
+void CopyPolicy::set(const CopySituation& situation, const CopyCosts* costs) {
+  rules_ = copy_rules(situation, costs);
   choice_ = CopierChoice(rules_.usual, rules_.other);
+  if (rules_.other_is_cheaper) choice_.estimate(*rules_.other_is_cheaper);
   tried_.reset();
 }
 
@@ -121,7 +140,9 @@ void CopyPolicy::try_ways(Outgoing to, Incoming from, bool counts, const std::by
     choice_.prefer_other(to.front().first->prefers_loans(rules_.loans));
   // Every run counts, so that both ranks try the same way at a time.
   tried_ = choice_.begin();
-  if (!counts || rules_.trial == Trial::of_the_receiver) tried_->is_timed = false;
+  // A trial of its own would take the other rank unawares: the sender only follows.
+  const bool watches_sender = rules_.trial == Trial::for_the_sender && !choice_.is_trying();
+  if (!counts || watches_sender || rules_.trial == Trial::of_the_receiver) tried_->is_timed = false;
   if (rules_.trial == Trial::for_the_sender) {
     for (auto* const link : from) link->prefer_loans(rules_.loans, choice_.prefers_other());
   } else if ((rules_.usual == Copier::receiver || rules_.other == Copier::receiver) &&

@@ -12,8 +12,9 @@
 #include <string>
 #include <utility>
 
+#include "engine/copier_choice.hpp"
 #include "schedule/problem.hpp"
-#include "transport/copier_choice.hpp"
+#include "transport/copy_costs.hpp"
 #include "transport/link.hpp"
 
 namespace ccoll {
@@ -43,13 +44,16 @@ struct CopyRules {
   Copier other = Copier::sender;
   Copier in_place = Copier::receiver;  ///< without a trial, in place
   Trial trial = Trial::none;
+  /// Whether `other` costs less on this machine; nothing where its costs do not tell.
+  std::optional<bool> other_is_cheaper;
   LoanClass loans = 0;   ///< of a trial in which one rank follows the other
   bool streams = false;  ///< the buffers are larger than what the caches keep
 
   friend bool operator==(const CopyRules&, const CopyRules&) = default;
 };
 
-CopyRules copy_rules(const CopySituation& situation);
+/// `costs`: this machine's, or null if they are not known.
+CopyRules copy_rules(const CopySituation& situation, const CopyCosts* costs = nullptr);
 
 /// The rules in words: "the receiver copies, or the sender copies; own trial".
 std::string describe(const CopyRules& rules);
@@ -61,7 +65,7 @@ class CopyPolicy {
   using Outgoing = std::span<const std::pair<SendLink*, Rank>>;
   using Incoming = std::span<ReceiveLink* const>;
 
-  void set(const CopySituation& situation);
+  void set(const CopySituation& situation, const CopyCosts* costs = nullptr);
 
   /// Begins a run. `results`: contiguous memory of the results, or null. `counts`: the time of the
   /// run counts as that of its way. It does not count if a part of the input is yet to come, or if

@@ -150,17 +150,20 @@ void Plan::measure() {
   std::uint64_t longest = 0;
   for (const auto* extents : {&inputs_, &outputs_})
     for (const auto& extent : *extents) longest = std::max(longest, extent.elems);
-  copying_.set({.reduces = reduces(problem_.kind),
-                .sends = !outgoing_.empty(),
-                .receives = !incoming_.empty(),
-                .lends_results = lends_results_,
-                .oversubscribed = oversubscribed_,
-                .ranks = problem_.size,
-                .input_bytes = input,
-                .output_bytes = output,
-                .cached_bytes = cached_bytes_,
-                .slice_bytes = std::min(longest, slice_elems_) * elem_bytes_,
-                .call_bytes = has_private_sizes_ ? 0 : problem_.count * elem_bytes_});
+  const auto costs = known_copy_costs();
+  const CopySituation situation{
+      .reduces = reduces(problem_.kind),
+      .sends = !outgoing_.empty(),
+      .receives = !incoming_.empty(),
+      .lends_results = lends_results_,
+      .oversubscribed = oversubscribed_,
+      .ranks = problem_.size,
+      .input_bytes = input,
+      .output_bytes = output,
+      .cached_bytes = cached_bytes_,
+      .slice_bytes = std::min(longest, slice_elems_) * elem_bytes_,
+      .call_bytes = has_private_sizes_ ? 0 : problem_.count * elem_bytes_};
+  copying_.set(situation, costs.get());
   if (copying_.may_make_aside() && !aside_)
     aside_ = std::make_unique_for_overwrite<std::byte[]>(kAsideBytes);
 }

@@ -126,7 +126,7 @@ class SendLink {
   virtual void push(const SliceHeader& header) = 0;
   /// Sends a slice from where it lies, as push() does. The memory must stay untouched until
   /// drained() or revoke(). `copier` is a hint: not Copier::receiver if the sender is otherwise
-  /// idle, or if that took longer (copier_choice.hpp).
+  /// idle, or if that took longer (engine/copier_choice.hpp).
   virtual void lend(const SliceHeader& header, const std::byte* data,
                     Copier copier = Copier::receiver) = 0;
 

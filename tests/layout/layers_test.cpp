@@ -119,12 +119,19 @@ const std::map<std::string, std::string> kRoots = {
 /// The headers of a room that other rooms may include: those on its top level, its door, and these.
 /// The GPU kernels are a room of their own, beside the CPU kernels.
 const Names kDoors = {
-    "comm/groups/costs.hpp",       "comm/groups/tuning.hpp",
-    "comm/record/dump/dump.hpp",   "comm/record/trace/format.hpp",
-    "comm/record/trace/texts.hpp", "faces/nccl/settings/environment.hpp",
-    "gpu/cuda/cuda.hpp",           "net/wire/frame.hpp",
-    "net/wire/openssl.hpp",        "net/wire/outbox.hpp",
-    "net/wire/stream.hpp",         "net/wire/turns.hpp",
+    "comm/groups/copy_calibration.hpp",
+    "comm/groups/costs.hpp",
+    "comm/groups/tuning.hpp",
+    "comm/record/dump/dump.hpp",
+    "comm/record/trace/format.hpp",
+    "comm/record/trace/texts.hpp",
+    "faces/nccl/settings/environment.hpp",
+    "gpu/cuda/cuda.hpp",
+    "net/wire/frame.hpp",
+    "net/wire/openssl.hpp",
+    "net/wire/outbox.hpp",
+    "net/wire/stream.hpp",
+    "net/wire/turns.hpp",
 };
 /// Rooms without a door: their headers serve others directly.
 const Names kOpen = {"bench", "kernels"};

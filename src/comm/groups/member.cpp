@@ -8,6 +8,7 @@
 
 #include "comm/failures/remarks.hpp"
 #include "comm/groups/agreement.hpp"
+#include "comm/groups/copy_calibration.hpp"
 #include "comm/groups/costs.hpp"
 #include "engine/mix.hpp"
 #include "gpu/device_way.hpp"
@@ -105,6 +106,9 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
   const auto began = std::chrono::steady_clock::now();
   const auto self = identify();
   if (!self) return tl::unexpected(self.error());
+  // Before the ranks meet none is in a call. Where ranks outnumber the cores no core is free.
+  if (size > 1 && size <= usable_cores() && options.shm.single_copy)
+    learn_copy_costs(copy_costs_path());
   auto joined = join_as(*self, store, rank, size, options, is_whole_job);
   // Not a forked child, whose parent has the rank, nor a rank that was told to end: its store may
   // not answer.

@@ -2,7 +2,6 @@
 #include "comm/groups/tuning.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -18,6 +17,7 @@
 #include "core/float_state.hpp"
 #include "system/log.hpp"
 #include "system/variables.hpp"
+#include "system/write_all.hpp"
 #include "transport/transport.hpp"
 
 namespace ccoll {
@@ -130,16 +130,17 @@ Result<Tuning> parse_tuning(std::string_view text) {
   return tuning;
 }
 
-std::string tuning_path() {
-  if (const auto chosen = read_variable("CCOLL_TUNE_FILE")) return *chosen;
+std::string cache_path(std::string_view ending) {
   std::string cache = read_variable("XDG_CACHE_HOME").value_or("");
   if (cache.empty()) {
     const auto home = read_variable("HOME");
     if (!home) return {};
     cache = *home + "/.cache";
   }
-  return fmt::format("{}/ccoll/{}.tune", cache, host_name());
+  return fmt::format("{}/ccoll/{}.{}", cache, host_name(), ending);
 }
+
+std::string tuning_path() { return read_variable("CCOLL_TUNE_FILE").value_or(cache_path("tune")); }
 
 Tuning load_tuning() {
   const auto path = tuning_path();
@@ -164,23 +165,7 @@ Status check_tuning_path(const std::string& path) {
 
 Status save_tuning(const Tuning& tuning, const std::string& path) {
   CCOLL_TRY(check_tuning_path(path));
-  const auto refuse = [&](const std::string& why) {
-    return fail(ErrorKind::invalid_argument, "{} cannot be written: {}", path, why);
-  };
-  std::error_code error;
-  const auto directory = std::filesystem::path(path).parent_path();
-  if (!directory.empty()) std::filesystem::create_directories(directory, error);
-  if (error) return refuse(error.message());
-  const std::string text = to_text(tuning);
-  const std::string part = fmt::format("{}.{}", path, getpid());
-  std::FILE* const file = std::fopen(part.c_str(), "wxe");
-  if (file == nullptr) return refuse(reason());
-  const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const bool closed = std::fclose(file) == 0;
-  if (written && closed && std::rename(part.c_str(), path.c_str()) == 0) return {};
-  const std::string why = reason();
-  std::remove(part.c_str());
-  return refuse(why);
+  return write_file(path, to_text(tuning));
 }
 
 }  // namespace ccoll

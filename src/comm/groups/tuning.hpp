@@ -26,8 +26,10 @@ std::string to_text(const Tuning& tuning);
 /// nothing.
 Result<Tuning> parse_tuning(std::string_view text);
 
-/// CCOLL_TUNE_FILE, or this host's file in the user's cache directory (XDG_CACHE_HOME, ~/.cache);
-/// empty where there is none of them.
+/// This host's file with that ending in the user's cache directory (XDG_CACHE_HOME, ~/.cache);
+/// empty where there is no such directory.
+std::string cache_path(std::string_view ending);
+/// CCOLL_TUNE_FILE, or this host's file in the cache directory; empty where there is none of them.
 std::string tuning_path();
 /// The costs in that file; none if it does not exist. A file that cannot be read or understood
 /// causes a warning and is not used.

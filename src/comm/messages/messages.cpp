@@ -34,6 +34,14 @@ const Messages::Channel* Messages::channel_if_open(Rank peer) const {
   return found == by_peer_.end() ? nullptr : found->second;
 }
 
+void Messages::Channel::estimate(const CopyCosts& costs) {
+  constexpr auto kOneWay = CopyCosts::Pattern::one_way;
+  for (std::size_t i = 0; i < copier_choices.size(); i++) {
+    const auto bytes = std::uint64_t{1} << (kLeastBits + i);
+    copier_choices[i].estimate(!costs.prefers_loan(kOneWay, bytes));
+  }
+}
+
 Result<Messages::Channel*> Messages::channel_to(Rank peer) {
   if (const auto known = by_peer_.find(peer); known != by_peer_.end()) return known->second;
   auto channel = std::make_unique<Channel>();
@@ -41,6 +49,7 @@ Result<Messages::Channel*> Messages::channel_to(Rank peer) {
   auto in = links_.receiver(peer, kHeaderLane);
   if (!in) return tl::unexpected(in.error());
   channel->in = *in;
+  if (const auto costs = known_copy_costs()) channel->estimate(*costs);
   // Registered only now that it is whole: a channel that is found gets used.
   auto* const made = channels_.emplace_back(std::move(channel)).get();
   by_peer_.emplace(peer, made);

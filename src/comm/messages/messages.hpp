@@ -55,9 +55,10 @@
 #include "comm/record/flight_recorder.hpp"
 #include "comm/record/tracing.hpp"
 #include "core/result.hpp"
+#include "engine/copier_choice.hpp"
 #include "engine/links.hpp"
 #include "gpu/way.hpp"
-#include "transport/copier_choice.hpp"
+#include "transport/copy_costs.hpp"
 
 namespace ccoll {
 
@@ -254,11 +255,13 @@ class Messages {
     std::size_t owed = 0;                   ///< what this rank's queue has free again
     std::size_t kept = 0;                   ///< what this rank's queue holds of the peer's
     Traffic traffic;
+    static constexpr int kLeastBits = 14;
     /// One for each power of two of the bytes of a message to this rank.
     std::array<CopierChoice, 16> copier_choices;
 
+    /// Begins with what costs less on this machine.
+    void estimate(const CopyCosts& costs);
     CopierChoice& copier_choice(std::uint64_t bytes) {
-      constexpr int kLeastBits = 14;
       const auto place = std::max(static_cast<int>(std::bit_width(bytes)) - kLeastBits, 0);
       return copier_choices[std::min<std::size_t>(place, copier_choices.size() - 1)];
     }

@@ -25,10 +25,7 @@ constexpr std::size_t kWorthFetching = 16 << 10;
 /// Smaller slices are written to each receiver in less time than finding a shared place takes.
 constexpr std::size_t kWorthSharing = 1 << 10;
 
-/// Slice size for long data through slots, so that the peer reads one slice while the next is
-/// written. Between cores without a common cache, longer slices are faster; but they are slower if
-/// data and slots together no longer fit the caches.
-constexpr std::size_t kShortSlotBytes = 32 << 10;
+/// Data up to this length go in slices longer than kShortSlotBytes.
 constexpr std::size_t kMostForLongSlots = 2 << 20;
 
 /// If oversubscribed, a sender uses more slots than kLinkSlots: the reader's turn gets only what

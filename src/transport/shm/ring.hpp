@@ -62,6 +62,10 @@ inline void prefetch_to_write(const void* line) {
 
 /// Maximum bytes of a slice.
 inline constexpr std::size_t kSlotBytes = 128 << 10;
+/// Slice size for long data through slots, so that the peer reads one slice while the next is
+/// written. Between cores without a common cache, longer slices are faster; but they are slower if
+/// data and slots together no longer fit the caches.
+inline constexpr std::size_t kShortSlotBytes = 32 << 10;
 static_assert(kSlotBytes >= kCommonSliceBytes);
 
 /// Maximum bytes of a slice lent from memory that the reader has not mapped.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Repeats one call with new data each time, while the choice of copier changes
-// (transport/copier_choice.hpp).
+// (engine/copier_choice.hpp).
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -9,19 +9,17 @@
 #include <vector>
 
 #include "comm/on_transports.hpp"
+#include "engine/copier_choice.hpp"
 #include "support/effort.hpp"
-#include "transport/copier_choice.hpp"
 
 using namespace ccoll;
 using testing::expect;
 
 namespace {
 
-/// Two periods and a little, so that either way is tried twice, and one is kept for a while; or
-/// tried once.
-const int kCalls =
-    testing::by_effort(CopierChoice::kFirstPeriod, 3 * CopierChoice::kFirstPeriod + 32,
-                       3 * CopierChoice::kFirstPeriod + 32);
+/// Windows in which either way is tried four times, and one is kept in between; or tried twice.
+const int kCalls = testing::by_effort(4 * CopierChoice::kWindow, 16 * CopierChoice::kWindow,
+                                      16 * CopierChoice::kWindow);
 /// Elements of a block: more than its sender always copies itself.
 constexpr std::size_t kElems = CopierChoice::kLeastBytes / sizeof(std::uint32_t) + 7;
 

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/groups/copy_calibration.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "comm/groups/tuning.hpp"
+#include "rendezvous/identity.hpp"
+#include "system/file_descriptor.hpp"
+#include "system/log.hpp"
+#include "system/private_file.hpp"
+#include "system/variables.hpp"
+#include "system/write_all.hpp"
+
+namespace ccoll {
+namespace {
+
+constexpr std::string_view kCopiesHeadline = "ccoll copies 1";
+constexpr std::string_view kNone = "none\n";
+/// No such file is so long.
+constexpr std::size_t kMostCopiesBytes = 4096;
+
+/// A lock by which one process measures at a time; the kernel takes it back when that ends. The
+/// directory is locked, so that no further file is left.
+FileDescriptor lock_directory_of(const std::string& path) {
+  const auto directory = std::filesystem::path(path).parent_path();
+  std::error_code ignored;
+  std::filesystem::create_directories(directory, ignored);
+  FileDescriptor lock(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (lock.open() && ::flock(lock.number(), LOCK_EX | LOCK_NB) != 0) lock.close();
+  return lock;
+}
+
+/// A machine that was too busy to measure on may be idle an hour later.
+bool is_old(const std::string& path) {
+  std::error_code error;
+  const auto written = std::filesystem::last_write_time(path, error);
+  return error || std::filesystem::file_time_type::clock::now() - written > std::chrono::hours(1);
+}
+
+/// Whether there is nothing to measure: its costs are known now, or it says that there are none.
+bool learn(const std::string& path, const std::string& origin) {
+  const auto text = read_private_file("costs of copies", path, kMostCopiesBytes);
+  if (!text) return false;
+  const auto costs = parse_kept(*text, origin);
+  if (!costs) {
+    log().debug("{}: {}; it is measured again", path, costs.error().message);
+    return false;
+  }
+  if (!*costs) return !is_old(path);
+  know_copy_costs(*costs);
+  return true;
+}
+
+}  // namespace
+
+std::string copy_costs_path() {
+  return read_variable("CCOLL_TUNE_FILE") ? std::string() : cache_path("copies");
+}
+
+Result<std::string> costs_origin() {
+  const auto boot = boot_identity();
+  if (!boot) return tl::unexpected(boot.error());
+  return fmt::format("boot {} cores {}", *boot, usable_cores());
+}
+
+std::string kept_text(std::string_view origin, const std::optional<CopyCosts>& costs) {
+  return fmt::format("{}\n{}\n{}", kCopiesHeadline, origin, costs ? to_text(*costs) : kNone);
+}
+
+Result<std::optional<CopyCosts>> parse_kept(std::string_view text, std::string_view origin) {
+  const auto head = fmt::format("{}\n{}\n", kCopiesHeadline, origin);
+  if (!text.starts_with(head))
+    return fail(ErrorKind::mismatch, "it is not of this boot, these cores and this version");
+  text.remove_prefix(head.size());
+  if (text == kNone) return std::nullopt;
+  const auto costs = parse_copy_costs(text);
+  if (!costs) return tl::unexpected(costs.error());
+  return *costs;
+}
+
+std::optional<CopyCosts> kept_copy_costs(const std::string& path) {
+  const auto origin = costs_origin();
+  if (path.empty() || !origin) return std::nullopt;
+  const auto text = read_private_file("costs of copies", path, kMostCopiesBytes);
+  if (!text) return std::nullopt;
+  return parse_kept(*text, *origin).value_or(std::nullopt);
+}
+
+void learn_copy_costs(const std::string& path) {
+  if (path.empty()) return;
+  const auto origin = costs_origin();
+  if (!origin || learn(path, *origin)) return;
+  const auto lock = lock_directory_of(path);
+  // Another process may have measured since this one looked.
+  if (!lock.open() || learn(path, *origin)) return;
+  const auto costs = measure_copy_costs();
+  if (costs) know_copy_costs(costs);
+  if (const auto kept = write_file(path, kept_text(*origin, costs)); !kept)
+    log().debug("{}", kept.error().message);
+}
+
+}  // namespace ccoll

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/groups/copy_calibration.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "support/directory.hpp"
+
+namespace ccoll {
+namespace {
+
+constexpr CopyCosts kSome{{{{{2, 4, 10, 40}, {3, 6, 20, 80}}, {{4, 8, 20, 80}, {3, 6, 22, 90}}}}};
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+TEST_CASE("copy calibration: the text holds for its own boot and cores only", "[comm]") {
+  const auto text = kept_text("boot a cores 2", kSome);
+  const auto same = parse_kept(text, "boot a cores 2");
+  REQUIRE(same);
+  CHECK(*same == kSome);
+  for (const auto* other : {"boot b cores 2", "boot a cores 4", "boot a cores 20"})
+    CHECK_FALSE(parse_kept(text, other));
+  const auto none = parse_kept(kept_text("boot a cores 2", std::nullopt), "boot a cores 2");
+  REQUIRE(none);
+  CHECK_FALSE(none->has_value());
+  CHECK_FALSE(parse_kept("", "boot a cores 2"));
+  CHECK_FALSE(parse_kept("ccoll copies 1\nboot a cores 2\nnonsense\n", "boot a cores 2"));
+}
+
+TEST_CASE("copy calibration: what is kept is learned, private, and from this boot", "[comm]") {
+  const testing::Directory directory;
+  const auto path = directory.file("ccoll/host.copies");
+  std::filesystem::create_directory(directory.file("ccoll"));
+  const auto origin = value_or_throw(costs_origin());
+  CHECK_FALSE(kept_copy_costs(path));
+  std::ofstream(path) << kept_text(origin, kSome);
+  // A file that others could have written counts for nothing.
+  REQUIRE(::chmod(path.c_str(), 0666) == 0);
+  CHECK_FALSE(kept_copy_costs(path));
+  REQUIRE(::chmod(path.c_str(), 0600) == 0);
+  CHECK(kept_copy_costs(path) == kSome);
+  learn_copy_costs(path);
+  REQUIRE(known_copy_costs());
+  CHECK(*known_copy_costs() == kSome);
+  know_copy_costs(std::nullopt);
+  std::ofstream(path) << kept_text("boot of yesterday", kSome);
+  CHECK_FALSE(kept_copy_costs(path));
+}
+
+TEST_CASE("copy calibration: a stale file is replaced, by one process at a time", "[comm]") {
+  const testing::Directory directory;
+  const auto path = directory.file("cache/ccoll/host.copies");
+  const auto origin = value_or_throw(costs_origin());
+  // On a busy machine it may come to nothing, which is kept, too.
+  learn_copy_costs(path);
+  CHECK(parse_kept(text_of(path), origin));
+  know_copy_costs(std::nullopt);
+  struct stat facts {};
+  REQUIRE(::stat(path.c_str(), &facts) == 0);
+  CHECK((facts.st_mode & 077) == 0);
+
+  std::ofstream(path) << kept_text("boot of yesterday", kSome);
+  const int lock = ::open(directory.file("cache/ccoll").c_str(), O_RDONLY | O_DIRECTORY);
+  REQUIRE(::flock(lock, LOCK_EX) == 0);
+  learn_copy_costs(path);
+  CHECK(text_of(path) == kept_text("boot of yesterday", kSome));
+  ::close(lock);
+  const std::filesystem::directory_iterator left(directory.file("cache/ccoll"));
+  CHECK(std::distance(begin(left), end(left)) == 1);
+}
+
+TEST_CASE("copy calibration: without a place to keep them nothing is measured", "[comm]") {
+  ::setenv("CCOLL_TUNE_FILE", "/dev/null", 1);  // as for all tests (tests/meson.build)
+  CHECK(copy_costs_path().empty());
+  learn_copy_costs(copy_costs_path());
+  CHECK_FALSE(known_copy_costs());
+}
+
+}  // namespace ccoll

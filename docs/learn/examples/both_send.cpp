@@ -11,6 +11,10 @@ int main(int argc, char** argv) try {
   auto world = ccoll::Communicator::create(options);
 
   const std::size_t count = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1;
+  if (count == 0 || count > 100'000'000 || world.size() != 2) {
+    std::fprintf(stderr, "usage: cc-run -n 2 both_send [COUNT], from 1 to 100000000 numbers\n");
+    return 2;
+  }
   const std::vector<int> out(count, world.rank());
   std::vector<int> in(count);
   const int other = 1 - world.rank();

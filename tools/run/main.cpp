@@ -7,6 +7,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -288,7 +289,7 @@ int main(int count, char** values) {
   app.add_option("--which", arguments.which,
                  "With --nccl: print which libnccl the process with this number calls")
       ->type_name("PID")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, std::numeric_limits<pid_t>::max()));
   try {
     app.parse(count, values);
     arguments.has_store = store->count() > 0;

@@ -152,11 +152,14 @@ void Hub::tell_claim(const Failure& claim) {
 std::optional<Refusal> Hub::objection(const Hello& hello) const {
   if (auto failure = claimed_twice(hello)) return Refusal{true, std::move(*failure)};
   if (disagrees(hello))
-    return refuse(
-        ErrorKind::mismatch,
-        fmt::format(
-            "it was started with {} ranks, and this one with {}; all must have the same number",
-            size_, hello.size));
+    // If a program forms groups one after the other, the caller may be in the next one.
+    return Refusal{
+        is_whole_job_,
+        {ErrorKind::mismatch,
+         fmt::format("rank {} was started with {} ranks, and rank {} with {}; all must have the "
+                     "same number; do two jobs use one store?",
+                     rank_, size_, hello.rank, hello.size),
+         hello.rank}};
   if (hello.callee != row_.nonce)
     return refuse(
         ErrorKind::mismatch,

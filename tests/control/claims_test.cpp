@@ -68,6 +68,17 @@ TEST_CASE("two processes that claim rank 0 are told to both, at once", "[control
                "host 127.0.0.1, pid 102"});
 }
 
+TEST_CASE("ranks of a job that were started with different sizes are told so, at once",
+          "[control]") {
+  check_all(outcomes({{0, 2, {1, 101, true}}, {1, 3, {2, 102, true}}}),
+            {"rank 0 was started with 2 ranks, and rank 1 with 3"});
+  check_all(outcomes({{0, 4, {1, 101, true}},
+                      {1, 4, {2, 102, true}},
+                      {2, 4, {3, 103, true}},
+                      {3, 5, {4, 104, true}}}),
+            {"was started with 4 ranks, and rank 3 with 5"});
+}
+
 namespace {
 
 /// Ranks 0 and 1 of a job of two after start-up, and the errors that they hear of later.

@@ -270,7 +270,7 @@ Communicator Communicator::create(const UniqueId& id, int rank, int size,
         value_or_throw(IdMeeting::come(contents, rank, size, options.start_timeout, options.tls));
     auto asked = options;
     if (asked.token.empty()) asked.token = contents.token;
-    auto made = start_up(meeting.store(), rank, size, asked);
+    auto made = start_up(meeting.store(), rank, size, asked, true);
     meeting.over(size);
     return Communicator(std::move(made));
   });

@@ -143,7 +143,7 @@ class Joining {
     return std::max(rest, milliseconds(1));
   }
 
-  /// Waits for `is_over` or `until`; meanwhile reports missing ranks every `warn_after`.
+  /// Waits for `is_over` or `until`; meanwhile reports missing ranks.
   template <typename IsOver>
   void wait_until(std::unique_lock<std::mutex>& lock, Clock::time_point until, IsOver is_over) {
     while (!progress_.changed.wait_until(lock, std::min(until, report_at_), is_over)) {
@@ -359,7 +359,7 @@ class Joining {
   const Clock::time_point began_ = Clock::now();
   const Clock::time_point deadline_;
   Clock::time_point report_at_ = patience_.warn_after.count() > 0
-                                     ? deadline_after(patience_.warn_after, began_)
+                                     ? deadline_after(patience_.first_warning(), began_)
                                      : Clock::time_point::max();
   const ThisStart this_start_{membership_.address.host};
   std::optional<std::string> own_key_;      ///< once the store has it

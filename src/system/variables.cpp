@@ -101,8 +101,8 @@ constexpr Variable kSettings[] = {
      time(std::chrono::milliseconds(100), std::chrono::hours(24), "0")},
     {"CCOLL_WARN_AFTER", "60",
      "after so many seconds without progress, ccoll warns once of a call or message and names the "
-     "ranks that it waits for; start-up repeats a warning of missing ranks at this interval; `0`: "
-     "never",
+     "ranks that it waits for; start-up warns of missing ranks after at most 10 s, and then at "
+     "this interval; `0`: never",
      time(std::chrono::milliseconds(1), std::chrono::hours(24 * 365), "0")},
     {"CCOLL_TRANSPORT", "the best that both ends have",
      "`tcp`, `verbs`, `shm` or `inproc`, for every pair of ranks; `shm,tcp`: one of these; "

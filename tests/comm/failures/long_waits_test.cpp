@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "core/patience.hpp"
 #include "support/logged.hpp"
 #include "support/ranks.hpp"
 
@@ -132,6 +133,11 @@ TEST_CASE("long waits: start-up says who is missing, again and again", "[comm]")
   CHECK(count_of("1 of 3 ranks did not come within", text) >= 2);
   CHECK_THAT(text, Contains(": rank 1 (known so far: ranks 0, 2); rank 0 keeps waiting"));
   CHECK(count_of("rank 2 keeps waiting", text) == 0);
+}
+
+TEST_CASE("long waits: a start-up is reported after 10 s at the latest", "[comm]") {
+  CHECK(Patience{{}, 60s}.first_warning() == 10s);
+  CHECK(Patience{{}, 400ms}.first_warning() == 400ms);
 }
 
 TEST_CASE("long waits: a store that is not there", "[comm]") {

@@ -126,7 +126,7 @@ constexpr Variable kSettings[] = {
      one_of(kDeviceCopies)},
     {"CCOLL_GPU_DIRECT", "0",
      "1: messages in streams go over RDMA from and to memory of GPUs without a copy on the host, "
-     "where both ends can; never run on a card",
+     "where both ends can; no hardware has run it yet",
      kSwitch},
     {"CCOLL_DETERMINISTIC", "0",
      "1: the result of reducing floats depends on the contributions alone, not on the algorithm, "

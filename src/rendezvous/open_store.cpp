@@ -101,9 +101,14 @@ Result<OpenedStore> open_tcp(const Environment& environment, const std::string& 
   if (!store) {
     Failure failure = store.error();
     if (!not_served.empty() && not_served != failure.message)
-      failure.message =
-          fmt::format("rank 0 {}; the store that listens there cannot be used either: {}",
-                      not_served, failure.message);
+      failure.message = fmt::format(
+          "rank 0 {}{}", not_served,
+          // The arguments alone forbid both: the reason is the same.
+          failure.kind == ErrorKind::invalid_argument ? ""
+          : failure.kind == ErrorKind::timed_out
+              ? fmt::format("; nor does another store answer there: {}", failure.message)
+              : fmt::format("; the store that listens there cannot be used either: {}",
+                            failure.message));
     return tl::unexpected(std::move(failure));
   }
   opened.store = make_prefix_store(std::move(*store), prefix);

@@ -225,6 +225,16 @@ TEST_CASE("start-up: what cannot begin is refused at once, and says what was giv
   }
 }
 
+TEST_CASE("start-up: a rank 0 that may not listen says so once", "[comm]") {
+  Environment environment;
+  environment.size = 2;
+  environment.rank0_serves_store = true;
+  environment.store = "tcp://0.0.0.0:4000";
+  const auto message = message_of([&] { Communicator::create(environment, impatient()); });
+  CHECK_THAT(message, Contains("rank 0 listening at 0.0.0.0:4000 needs a token"));
+  CHECK(message.find("needs a token") == message.rfind("needs a token"));
+}
+
 TEST_CASE("start-up: the longest of limits is no limit that has passed", "[comm]") {
   auto options = impatient();
   options.start_timeout = std::chrono::milliseconds::max();

@@ -22,11 +22,12 @@ std::uint32_t bit_of(const TransportKind& kind) {
 
 std::span<const TransportKind> transports() {
   static const std::array kTable = {
-      TransportKind{"inproc", inproc::reaches, inproc::make},
-      TransportKind{"shm", shm::reaches, shm::make},
-      TransportKind{"verbs", verbs::reaches, verbs::make},
-      TransportKind{"tcp", tcp::reaches, tcp::make},
+      TransportKind{"inproc", true, inproc::reaches, inproc::make},
+      TransportKind{"shm", true, shm::reaches, shm::make},
+      TransportKind{"verbs", false, verbs::reaches, verbs::make},
+      TransportKind{"tcp", false, tcp::reaches, tcp::make},
   };
+  static_assert(kTable.size() <= kMostTransports);
   return kTable;
 }
 

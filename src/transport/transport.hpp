@@ -2,7 +2,8 @@
 #pragma once
 
 /// The transport interface, and the table of those that this build has. Others include headers of
-/// this folder only; each transport's folder is private.
+/// this folder only; each transport's folder is private, and transport.cpp alone includes its
+/// factory.hpp.
 
 #include <asio/ip/tcp.hpp>
 #include <memory>
@@ -22,6 +23,7 @@ namespace ccoll {
 
 /// The settings that a transport needs from its rank.
 struct TransportContext {
+  /// May be null if the rank has no listener (port 0 in the table): then only inproc is used.
   std::shared_ptr<net::Service> service;
   std::string token;
   std::uint32_t rank = 0;
@@ -58,21 +60,28 @@ class Transport {
   /// This rank's part of the communicator has ended: connections for links never opened here are
   /// dropped, also later ones, and their senders learn that nobody reads.
   virtual void forget(std::uint64_t communicator) = 0;
-  /// Whether links from this rank to `peer` turned out to need the next transport.
+  /// Whether links from this rank to `peer` turned out to need the next transport. A transport that
+  /// is the next one of another must say so of ranks that it does not reach, too.
   virtual bool gave_up(std::uint32_t /*peer*/) { return false; }
 };
 
 /// One row of the table of transports, best first.
 struct TransportKind {
   std::string_view name;
+  /// Whether both ends of a link see the same memory; the cost model asks (comm/groups/costs.cpp).
+  bool is_memory;
   /// Whether two ranks can use it. Symmetric and computed from the address table alone, so that
   /// both ends decide alike.
   bool (*reaches)(const PeerAddress& a, const PeerAddress& b);
   /// `next`: serves pairs for which this one turns out not to work; null for the last transport, or
-  /// if no other may be used. Returns null if this build lacks the transport.
+  /// if no other may be used. The row above may ask for links to ranks that this one does not
+  /// reach: `next` must open them. Returns null if this build lacks the transport.
   std::shared_ptr<Transport> (*make)(const TransportContext& context,
                                      std::shared_ptr<Transport> next);
 };
+
+/// Upper limit on rows: the bits that the address table has for them (comm/groups/agreement.cpp).
+inline constexpr unsigned kMostTransports = 7;
 
 std::span<const TransportKind> transports();
 const TransportKind* find_transport(std::string_view name);

@@ -142,7 +142,7 @@ inline std::vector<std::byte> pattern(std::uint64_t seed, std::size_t bytes) {
   return data;
 }
 
-/// Waits for room, because a link has none before it is connected.
+/// Waits for room, because a link may have none before it is connected.
 inline void push(SendLink& link, std::uint64_t sequence, const std::vector<std::byte>& data) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (!link.has_room() && std::chrono::steady_clock::now() < end) link.progress();

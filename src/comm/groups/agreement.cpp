@@ -10,7 +10,8 @@ namespace {
 
 // From the lowest bit: 7 bits for transports that may not be used, a flag, 8 bits for the
 // algorithm's number + 1, 12 for the lanes (0: not asked for), and more flags.
-constexpr std::uint32_t kTransportMask = 0x7f, kGpuDirect = 1U << 7;
+constexpr std::uint32_t kTransportMask = (1U << kMostTransports) - 1, kGpuDirect = 1U << 7;
+static_assert((kTransportMask & kGpuDirect) == 0);
 constexpr std::uint32_t kLanesAt = 16, kLanesMask = 0xfff;
 constexpr std::uint32_t kDeterministic = 1U << 28, kChecksum = 1U << 29;
 /// Place of the DeviceWay's number.

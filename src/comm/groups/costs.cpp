@@ -15,7 +15,8 @@ namespace ccoll {
 std::string_view slowest_transport(std::span<const PeerAddress> ranks, std::string_view allowed) {
   const auto choice = TransportChoice::of(allowed);
   std::string_view last;
-  // Unless a kind reaches everyone, reaching is an equality (of process, of host).
+  // To ask the first rank alone is exact where reaching is an equality (of process, of host) or
+  // always true. For RDMA networks it is a guess, but the same on all ranks.
   for (const auto& kind : transports()) {
     if (!choice.allows(kind)) continue;
     const auto reached = [&](const PeerAddress& rank) { return kind.reaches(ranks.front(), rank); };
@@ -25,7 +26,10 @@ std::string_view slowest_transport(std::span<const PeerAddress> ranks, std::stri
   return last;
 }
 
-bool is_memory(std::string_view transport) { return transport == "inproc" || transport == "shm"; }
+bool is_memory(std::string_view transport) {
+  const auto* const kind = find_transport(transport);
+  return kind != nullptr && kind->is_memory;
+}
 
 std::vector<std::uint32_t> hosts_of(std::span<const PeerAddress> ranks) {
   std::unordered_map<std::uint64_t, std::uint32_t> numbers;

@@ -20,8 +20,9 @@
 namespace ccoll {
 namespace {
 
-/// A rank sends each block twice, but its own and the next rank's once. Over all ranks, the
-/// smallest such pair of neighbours is two of the short blocks, unless only one is short.
+/// A rank sends each block twice, but its own and the next rank's once. So the busiest rank is the
+/// one where this pair is smallest. Blocks have count / n elements, the first count % n of them one
+/// more. The pair is two short ones, unless there is only one.
 std::uint64_t most_sent(std::uint64_t count, Rank n) {
   const std::uint64_t smallest_pair = 2 * (count / n) + (count % n + 1 == n ? 1 : 0);
   return 2 * count - smallest_pair;

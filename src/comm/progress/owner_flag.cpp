@@ -11,7 +11,7 @@
 namespace ccoll {
 namespace {
 
-/// Looks before a sleep: they take about as long as sleeping costs.
+/// How often wait() looks before it sleeps. So many looks take about as long as a sleep costs.
 constexpr int kLooks = 1000;
 
 /// The word that the kernel looks at: the ticket that has the flag.

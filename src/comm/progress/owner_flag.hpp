@@ -39,6 +39,7 @@ class OwnerFlag {
   }
   /// In a forked child, whose other threads are gone: nobody has the flag.
   void forget() {
+    // The multiplication puts the number into both halves.
     tickets_.store(serving(tickets_.load(std::memory_order_relaxed)) * (kOneMore + 1));
   }
   /// For the child's only thread, which may have had the flag when it forked: takes it again.

@@ -151,12 +151,18 @@ Result<std::string> explain_text(const Options& options, int size, const LinkKin
   auto ops = parse_operations(options.explain_op);
   if (!ops) return tl::unexpected(ops.error());
   if (options.algorithms.size() > 1) {
-    return fail(ErrorKind::invalid_argument,
-                "explain shows every algorithm: give one --algo to see it forced, or none");
+    return fail(
+        ErrorKind::invalid_argument,
+        "explain: --algo names {} algorithms: expected one, to see it forced, or none: every "
+        "algorithm is shown",
+        options.algorithms.size());
   }
   if (options.types.size() > 1 || options.reduce_ops.size() > 1 || !options.root) {
     return fail(ErrorKind::invalid_argument,
-                "explain answers for one call: give one --dtype, one --op and one --root");
+                "explain: {} --dtype, {} --op, --root {}: expected one of each, because it answers "
+                "for one call",
+                options.types.size(), options.reduce_ops.size(),
+                options.root ? std::to_string(*options.root) : "all");
   }
   const Tuning tuning = load_tuning();
   const bool copies_count = kind.transport == "shm" && kind.one_host && kind.cores_per_rank >= 1;

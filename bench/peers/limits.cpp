@@ -285,7 +285,9 @@ void protocol_figures(int rank, size_t bytes) {
   std::vector<float> in(n, rank + 1.0f), out(n);
   const auto check = [&](const char* figure) {
     if (is_wanted(figure) && (out[0] != 3.0f || out[n - 1] != 3.0f))
-      std::fprintf(stderr, "limits: %s has a wrong sum\n", figure), std::exit(1);
+      std::fprintf(stderr, "limits: %s: the first sum is %g and the last %g, expected 3\n", figure,
+                   out[0], out[n - 1]),
+          std::exit(1);
   };
   measure(rank, "allreduce2_slots", bytes, in,
           [&] { all_reduce_slots(rank, in.data(), out.data(), n); });
@@ -391,7 +393,7 @@ class Bare {
     return ways;
   }
 
-  // Each rank adds up everything, or only its half and fetches the peer's.
+  // Each rank adds up everything; or it adds up only its half, and fetches the peer's.
   std::vector<Way> all_reduces() {
     const auto at_once = [this](const Exchange& by) { by(from_, bytes_, bytes_, {to_, from_}); };
     const auto in_halves = [this](Exchange add_up, Exchange copy) {
@@ -428,8 +430,10 @@ class Bare {
 
   void expect(const char* figure, const char* way, size_t first, size_t came, float value) {
     const auto result = std::span(out_).subspan(first / sizeof(float), came / sizeof(float));
-    if (std::ranges::all_of(result, [value](float each) { return each == value; })) return;
-    std::fprintf(stderr, "limits: %s by %s has a wrong result\n", figure, way);
+    const auto wrong = std::ranges::find_if(result, [value](float each) { return each != value; });
+    if (wrong == result.end()) return;
+    std::fprintf(stderr, "limits: %s by %s: an element is %g, expected %g\n", figure, way, *wrong,
+                 value);
     if (rank_ == 1) kill(getppid(), SIGTERM);  // it would wait for this process
     std::exit(1);
   }

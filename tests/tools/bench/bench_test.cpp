@@ -388,9 +388,13 @@ TEST_CASE("explain answers for one call", "[bench][unit]") {
     return text ? "explained" : text.error().message;
   };
   CHECK(explain("-d", "float64") == "explained");
-  for (const auto& [option, value] : {std::pair("-d", "all"), {"-o", "max,min"}, {"-r", "all"}})
-    CHECK_THAT(explain(option, value),
-               Catch::Contains("give one --dtype, one --op and one --root"));
+  const std::string why = ": expected one of each, because it answers for one call";
+  CHECK(explain("-d", "int8,int32,float32") == "explain: 3 --dtype, 1 --op, --root 0" + why);
+  CHECK(explain("-o", "max,min") == "explain: 1 --dtype, 2 --op, --root 0" + why);
+  CHECK(explain("-r", "all") == "explain: 1 --dtype, 1 --op, --root all" + why);
+  CHECK(explain("--algo", "ring,tree") ==
+        "explain: --algo names 2 algorithms: expected one, to see it forced, or none: every "
+        "algorithm is shown");
 }
 
 TEST_CASE("explain answers for whole elements only", "[bench][unit]") {

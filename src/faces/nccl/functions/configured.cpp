@@ -50,8 +50,8 @@ void check_algorithms(std::string_view list) {
     const auto name = list.substr(0, list.find(','));
     if (!is_algorithm(name))
       refuse(ncclInvalidArgument,
-             "config: algSelection names \"{}\": expected names such as ring "
-             "and tree",
+             "config: algSelection names \"{}\": expected some of ring, tree, collnetdirect, "
+             "collnetchain, nvls, nvlstree, pat",
              name);
     list.remove_prefix(std::min(name.size() + 1, list.size()));
   }

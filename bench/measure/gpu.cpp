@@ -27,16 +27,16 @@ struct DestroyGraph {
   void operator()(cudaGraph_t graph) const { cudaGraphDestroy(graph); }
 };
 
-/// Device memory for the kernels: their count, then a pattern's period.
+/// Device memory beside the buffers: the number of wrong elements, then one period of the pattern.
 constexpr std::size_t kCountBytes = sizeof(std::uint64_t);
-constexpr std::size_t kDeskBytes = kCountBytes + kPeriod * sizeof(std::uint64_t);
+constexpr std::size_t kScratchBytes = kCountBytes + kPeriod * sizeof(std::uint64_t);
 
 class CudaGpu final : public Gpu {
  public:
   explicit CudaGpu(int number) : number_(number) {
     check(cudaSetDevice(number), fmt::format("using GPU {}", number));
     stream_ = value_or_throw(device::make_stream());
-    desk_ = value_or_throw(device::allocate_on_device(kDeskBytes));
+    scratch_ = value_or_throw(device::allocate_on_device(kScratchBytes));
     for (device::OwnEvent& event : events_)
       event = value_or_throw(device::make_event(cudaEventDefault));
     // Load the kernels first: loading may wait for all streams, and some of them may wait for this
@@ -101,7 +101,7 @@ class CudaGpu final : public Gpu {
 
   const int number_;
   device::OwnStream stream_;
-  device::DeviceMemory desk_;
+  device::DeviceMemory scratch_;
   std::array<device::OwnEvent, kCallsInStream + 1> events_;
   std::size_t allocated_ = 0;                 ///< includes the unused ones
   std::vector<device::DeviceMemory> unused_;  ///< has room for all allocated ones
@@ -112,26 +112,27 @@ std::uint64_t CudaGpu::run(const void* kernel, std::byte* data, std::uint64_t el
                            std::uint64_t first) {
   if (elems == 0) return 0;
   constexpr std::uint64_t kThreads = 256, kMostBlocks = 2048;
-  std::array<std::byte, kDeskBytes> desk{};
-  std::ranges::copy(period, desk.begin() + kCountBytes);
+  std::array<std::byte, kScratchBytes> scratch{};
+  std::ranges::copy(period, scratch.begin() + kCountBytes);
   PatternRun arguments{.data = data,
                        .elems = elems,
                        .elem_bytes = static_cast<std::uint32_t>(elem_bytes),
                        .first = first,
-                       .period = desk_.get() + kCountBytes,
+                       .period = scratch_.get() + kCountBytes,
                        .period_elems = static_cast<std::uint32_t>(period.size() / elem_bytes),
-                       .wrong = reinterpret_cast<std::uint64_t*>(desk_.get())};
+                       .wrong = reinterpret_cast<std::uint64_t*>(scratch_.get())};
   void* each[] = {&arguments};
   const auto blocks = std::min(kMostBlocks, (elems - 1) / kThreads + 1);
-  check(cudaMemcpyAsync(desk_.get(), desk.data(), kCountBytes + period.size(),
+  check(cudaMemcpyAsync(scratch_.get(), scratch.data(), kCountBytes + period.size(),
                         cudaMemcpyHostToDevice, stream_.get()),
         "copying a pattern to a GPU");
   check(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)), dim3(kThreads), each, 0,
                          stream_.get()),
         "launching a kernel on a rank's buffer");
   std::uint64_t counted = 0;
-  check(cudaMemcpyAsync(&counted, desk_.get(), kCountBytes, cudaMemcpyDeviceToHost, stream_.get()),
-        "copying a count from a GPU");
+  check(
+      cudaMemcpyAsync(&counted, scratch_.get(), kCountBytes, cudaMemcpyDeviceToHost, stream_.get()),
+      "copying a count from a GPU");
   wait();
   return counted;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs with memory for only a few windows at a time, over real in-process links. They leave the
-// results of whole runs, beside ranks with memory for everything or with other parts.
+// Ranks that have memory for only a few windows at a time, over real in-process links. Their
+// results are the same as with memory for everything, whether the other ranks have that or not.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <optional>

@@ -32,8 +32,8 @@ using Operations = std::vector<std::shared_ptr<Operation>>;
 /// A collective that a device has yet to make, or to end.
 struct LeftOnDevice {
   const Operation* beside = nullptr;  ///< the host's operation beside it; null: that is over
-  std::uint64_t number = 0;           ///< if its host has done its part
-  std::string standing;               ///< in words
+  std::uint64_t number = 0;           ///< the call's sequence, once its host has done its part
+  std::string standing;               ///< how far it has come, in words
 };
 
 /// One call, or one that its graph repeats.
@@ -55,8 +55,9 @@ class StreamCall final : public device::StreamListener,
   void begin_when_reached(Begin begin) { begin_ = std::move(begin); }
   /// For a device's call: how long it may take once the ranks' streams have reached it.
   void limit_device(std::chrono::milliseconds limit) { device_limit_ = limit; }
-  /// Holds `who` until it has begun.
-  void stand_before_others(std::shared_ptr<const void> who) { stands_before_ = std::move(who); }
+  /// Holds `token` until it has begun, so that others can tell that it has not
+  /// (StreamCalls::messages_to_post).
+  void stand_before_others(std::shared_ptr<const void> token) { stands_before_ = std::move(token); }
   /// Leaves it to its stream; nobody looks after it any more.
   void forsake() { stream_op_->forsake(); }
 
@@ -121,7 +122,7 @@ class StreamCall final : public device::StreamListener,
   const std::shared_ptr<device::StreamOp> stream_op_;
   const Operations shown_;
   Begin begin_;  // immutable once it is in a stream
-  std::atomic<int> parts_left_{2};
+  std::atomic<int> parts_left_{2};  ///< the host's and the stream's; see end_part()
   std::atomic<bool> ending_{false};
 
   // owner: holder of the owner flag
@@ -133,7 +134,7 @@ class StreamCall final : public device::StreamListener,
   std::chrono::milliseconds device_limit_{0};    ///< set before it is in a stream
   /// Set once the host has done its part and the stream has reached the call.
   std::optional<Clock::time_point> device_deadline_;
-  std::optional<std::uint64_t> number_;  ///< set once the host has done its part
+  std::optional<std::uint64_t> number_;  ///< its sequence, set once the host has done its part
 
   friend class StreamCalls;
   std::shared_ptr<StreamCall> next_reached_;  // guarded by StreamCalls::reached_mutex_

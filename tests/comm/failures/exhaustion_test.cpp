@@ -86,7 +86,8 @@ rlim_t next_descriptor() {
 /// Leaves a job each number of descriptors from none to enough. A rank that gets none says so or is
 /// reported by the others; nobody waits beyond the limits.
 void descriptors(const char* transport) {
-  check(fine(job(transport)), "a job before");
+  if (const auto errors = job(transport); !fine(errors))
+    check(false, "a job with all descriptors fails before the others:" + text_of(errors));
   rlimit all{};
   ::getrlimit(RLIMIT_NOFILE, &all);
   int failed = 0;
@@ -105,7 +106,8 @@ void descriptors(const char* transport) {
     failed++;
   }
   check(failed > 2, "descriptors never ran out");
-  check(fine(job(transport)), "a job afterwards");
+  if (const auto errors = job(transport); !fine(errors))
+    check(false, "a job with all descriptors fails after the others:" + text_of(errors));
 }
 
 std::atomic<std::uint64_t> signals{0};
@@ -152,11 +154,11 @@ void files(const char* transport) {
     ::setrlimit(RLIMIT_FSIZE, &all);
     const auto what = std::string(transport) + ", files of " + std::to_string(bytes) + " bytes:";
     // A job that asks for shared memory by name fails without it, and says so.
-    const auto none = [](const std::string& error) {
+    const auto lacks_memory = [](const std::string& error) {
       return error.find("shared memory: ftruncate: File too large") != error.npos;
     };
     if (transport == std::string_view("shm")) {
-      check(std::ranges::all_of(good, none) && std::ranges::all_of(bad, none),
+      check(std::ranges::all_of(good, lacks_memory) && std::ranges::all_of(bad, lacks_memory),
             what + text_of(good) + text_of(bad));
       continue;
     }

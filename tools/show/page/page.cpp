@@ -62,7 +62,7 @@ std::string value_of(std::string_view name, const std::string& title,
   return harmless(document);
 }
 
-/// Null if none is written.
+/// The lesson in the lessons' file, or null if it has none for that algorithm.
 ordered_json lesson_for(const std::string& operation, const std::string& algorithm) {
   static const ordered_json lessons = ordered_json::parse(kPageLessons.front());
   const auto of_operation = lessons.find(operation);
@@ -96,8 +96,8 @@ Status add_run(const CallWords& words, ordered_json& runs) {
   return {};
 }
 
-/// One picture for each algorithm in a comma list. If the second tree depends on the parity of the
-/// number of ranks, one with a rank more or less follows.
+/// One picture for each algorithm in a comma list. An algorithm of two trees has another second
+/// tree for even and odd numbers of ranks; so a picture with one rank more, or less, follows.
 Result<ordered_json> runs_of(CallWords words) {
   ordered_json runs = ordered_json::array();
   std::vector<std::string> algorithms = bench::split_list(words.algorithm);
@@ -166,7 +166,7 @@ std::string page_of(const std::string& title, const ordered_json& document) {
 
 ordered_json run_of(const Picture& picture) {
   ordered_json run = json_of(picture);
-  // It is most of the text, and pages show it in cells only.
+  // `held` is most of the text, and pages need only what the cells show of it.
   for (ordered_json& round : run.at("rounds")) round.erase("held");
   run["lesson"] = lesson_for(run.at("operation"), run.at("algorithm"));
   return run;

@@ -18,14 +18,14 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// The most contributions that are listed individually: in a broken schedule a rank's may occur any
-/// number of times.
+/// How often one rank's contribution is listed at most: a broken schedule may add it any number of
+/// times.
 constexpr std::uint64_t kMostTimes = 16;
 
 constexpr int kSchema = 1;
 constexpr std::size_t kExplanationWidth = 100;
 
-/// Takes a Load or a Tally.
+/// `load`: a Load or a Tally.
 template <typename T>
 ordered_json load_json(const T& load) {
   return {{"messages", load.messages},
@@ -148,14 +148,14 @@ ordered_json held_json(const Rounds& rounds, const Board& board) {
   return all;
 }
 
-/// Applies `value` to the table's cells, row by row.
-template <typename Value>
-ordered_json rows_json(const Rounds& rounds, const Value& value) {
+/// One array per row of the table; `append` adds to it for each of the row's cells, or does not.
+template <typename Append>
+ordered_json rows_json(const Rounds& rounds, const Append& append) {
   ordered_json rows = ordered_json::array();
   for (Rank row = 0; row < rounds.problem.size; ++row) {
     ordered_json columns = ordered_json::array();
     for (std::uint32_t column = 0; column < rounds.blocks; ++column) {
-      value(columns, column, std::size_t{row} * rounds.blocks + column);
+      append(columns, column, std::size_t{row} * rounds.blocks + column);
     }
     rows.push_back(columns);
   }

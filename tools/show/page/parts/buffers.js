@@ -90,7 +90,7 @@ class Buffers {
   }
 }
 
-/** Each in a line of its own. */
+/** Up to two moves, each in a line of its own; of more only their number. */
 function short(moves) {
   return moves.length <= 2 ? moves.map(parts => html('div', {}, ...parts))
     : [`${moves.length} messages`];

@@ -91,7 +91,8 @@ function trees(run, width) {
   };
 }
 
-/** "C": that block is on its way. Of an all_to_all "0→2": it is rank 0's for rank 2. */
+/** A message's text: "C" if it carries that block, "3 bl" if it carries too many to name. In an
+ * all_to_all "0→2": the block is from rank 0, for rank 2. */
 function label(run, {pieces, blocks}) {
   if (run.isMatrix) {
     const content = run.contents[pieces[0].content];
@@ -117,9 +118,9 @@ function segment(node, index, count, share) {
     `L${point(to, inner)}A${inner},${inner} 0 ${large} 0 ${point(from, inner)}Z`;
 }
 
-/** More messages than this have no room for their labels. */
+/** With more messages than this there is no room for their labels. */
 const kCrowd = 40;
-/** A message that has arrived goes on to be told of half-way, where there is room. */
+/** Where on its way the label of a message that has arrived is shown: half-way there is room. */
 const kRest = 0.5;
 
 class Drawing {

@@ -102,7 +102,8 @@ class Player {
   playOn() {
     const next = this.marks[this.mark + 1];
     if (next === undefined) return this.stop();
-    // Of several runs none has even rounds, so there it is the whole that takes its time.
+    // One run's rounds all take the same time. On a clock shared by several runs, rounds differ, so
+    // the whole takes the time of the longest run's rounds, and each part its share of that.
     const most = Math.max(...this.views.map(each => each.run.count));
     const share = this.views.length === 1 ? 1 : (next - this.time) / this.marks.at(-1) * most;
     const ms = kRoundMs * share / Number(by('speed').value);

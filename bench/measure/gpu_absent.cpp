@@ -5,7 +5,8 @@ namespace ccoll::bench {
 
 Result<int> count_gpus() {
   return fail(ErrorKind::unsupported,
-              "this build of ccoll has no CUDA (nvcc 12.8 or newer was not found)");
+              "this build of ccoll has no CUDA: nvcc 12.8 or newer was not found, or Meson's "
+              "option cuda is disabled");
 }
 
 std::unique_ptr<Gpu> open_gpu(int /*local_rank*/) {

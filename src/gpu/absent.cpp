@@ -8,7 +8,8 @@ namespace {
 
 tl::unexpected<Failure> absent() {
   return fail(ErrorKind::unsupported,
-              "this build of ccoll has no CUDA (nvcc 12.8 or newer was not found)");
+              "this build of ccoll has no CUDA: nvcc 12.8 or newer was not found, or Meson's "
+              "option cuda is disabled");
 }
 
 }  // namespace

@@ -6,7 +6,8 @@ namespace ccoll::device {
 namespace {
 
 constexpr const char* kAbsent =
-    "this build of ccoll has no CUDA (nvcc 12.8 or newer was not found)";
+    "this build of ccoll has no CUDA: nvcc 12.8 or newer was not found, or Meson's option cuda is "
+    "disabled";
 
 }  // namespace
 

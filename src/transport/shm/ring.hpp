@@ -177,6 +177,8 @@ class BasicRingWriter {
     look();
     return has_line_and_slot();
   }
+  /// Slices so far.
+  std::uint64_t pushed() const { return pushed_; }
   /// Whether only a slot is lacking for has_room().
   bool lacks_slot() const { return has_line() && !has_slot(); }
   /// Keeps at most `slots` slots unread from now on. Uses the slots [0, slots) once it comes to the

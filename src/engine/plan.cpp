@@ -350,30 +350,25 @@ std::size_t Plan::locate(ReadyLane& lane, const std::vector<BlockPlace>& parts,
     const auto& extent = (part.buffer == Buffer::output ? outputs_ : inputs_)[part.block];
     if (extent.elems <= first) continue;
     const auto elems = std::min(slice_elems_, extent.elems - first);
-    switch (part.buffer) {
-      case Buffer::input:
-        // Inputs are only read: the verifier proves that nothing is stored there.
-        append(run_->input, extent.offset + first, elems, pieces);
-        break;
-      case Buffer::output:
-        append(run_->output, extent.offset + first, elems, pieces);
-        break;
-      case Buffer::scratch:
-        pieces.push_back(
-            {lane.scratch.data() + part.scratch_offset * elem_bytes_, elems * elem_bytes_});
-        break;
+    const auto bytes = elems * elem_bytes_;
+    total += bytes;
+    if (part.buffer == Buffer::scratch) {
+      pieces.push_back({lane.scratch.data() + part.scratch_offset * elem_bytes_, bytes});
+      continue;
     }
-    total += elems * elem_bytes_;
+    // Inputs are only read: the verifier proves that nothing is stored there.
+    const auto& view = part.buffer == Buffer::input ? run_->input : run_->output;
+    const auto at = extent.offset + first;
+    if (view.segments.empty())
+      pieces.push_back({view.data + at * elem_bytes_, bytes});
+    else
+      append(view, at, elems, pieces);
   }
   return total;
 }
 
 void Plan::append(const BufferView& view, std::uint64_t first, std::uint64_t elems,
                   std::vector<MemoryRange>& pieces) const {
-  if (view.segments.empty()) {
-    pieces.push_back({view.data + first * elem_bytes_, elems * elem_bytes_});
-    return;
-  }
   auto next = std::ranges::upper_bound(view.segments, first, {}, &BufferView::Segment::first);
   while (elems > 0) {
     const auto& segment = *std::prev(next);

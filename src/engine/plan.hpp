@@ -262,7 +262,7 @@ class Plan {
   void enter(ReadyLane& lane);
   std::size_t locate(ReadyLane& lane, const std::vector<BlockPlace>& parts,
                      std::vector<MemoryRange>& pieces);
-  /// Appends elements [first, first + elems) of a buffer.
+  /// Appends elements [first, first + elems) of a buffer that has several segments.
   void append(const BufferView& view, std::uint64_t first, std::uint64_t elems,
               std::vector<MemoryRange>& pieces) const;
   /// For a step with one block.
@@ -308,7 +308,6 @@ class Plan {
   }
   /// `shared`: room for one copy of a slice for several links; null if there is none.
   void produce(ReadyLane& lane, const ReadyStep& step, std::byte* shared);
-  void send(const ReadyLane& lane, const ReadyStep& step, std::byte* shared);
   /// Room for one copy of the slice for all receivers of the step; null if there is none, or if
   /// they read it where it is lent.
   std::byte* shared_room(const ReadyStep& step, const std::byte* lent, std::size_t bytes) const;

@@ -29,9 +29,9 @@ std::byte* Plan::shared_room(const ReadyStep& step, const std::byte* lent,
 
 Status Plan::run_step(ReadyLane& lane) {
   const auto& step = lane.steps[lane.position];
-  std::byte* const shared =
-      shared_room(step, lane.lends ? lane.lendable(step)[0].data : nullptr, lane.bytes);
-  if (lane.lends_input) send(lane, step, shared);
+  const auto* const lent = lane.lends ? lane.lendable(step)[0].data : nullptr;
+  std::byte* const shared = shared_room(step, lent, lane.bytes);
+  if (lane.lends_input) send(step, header_of(lane), lent, shared);
   {
     Reading reading(step.receives);
     if (const auto gone = reading.begin(); gone < step.receives.size())
@@ -47,13 +47,8 @@ Status Plan::run_step(ReadyLane& lane) {
   if (custom_fold_ && custom_fold_->thrown())
     return fail(ErrorKind::aborted, "the reduction '{}' threw: {}", run_->custom->description.name,
                 *custom_fold_->thrown());
-  if (!lane.lends_input) send(lane, step, shared);
+  if (!lane.lends_input) send(step, header_of(lane), lent, shared);
   return {};
-}
-
-void Plan::send(const ReadyLane& lane, const ReadyStep& step, std::byte* shared) {
-  const auto* const lent = lane.lends ? lane.lendable(step)[0].data : nullptr;
-  send(step, header_of(lane), lent, shared);
 }
 
 void Plan::send(const ReadyStep& step, const SliceHeader& header, const std::byte* lent,

@@ -209,7 +209,7 @@ Status check_values(const Call& call, Rank size) {
   return {};
 }
 
-Result<bool> check_arguments(const Call& call, Rank rank, Rank size) {
+Status check_arguments(Call& call, Rank rank, Rank size) {
   CCOLL_TRY(check_values(call, size));
   for (const auto buffer : {Buffer::input, Buffer::output}) {
     const auto& view = buffer == Buffer::input ? call.input : call.output;
@@ -218,7 +218,10 @@ Result<bool> check_arguments(const Call& call, Rank rank, Rank size) {
       return fail(ErrorKind::invalid_argument, "{}: {} is null, {} elements are expected there",
                   name_of(call), buffer == Buffer::input ? "input" : "output", elems);
   }
-  return overlap(call, rank, size);
+  const auto in_place = overlap(call, rank, size);
+  if (!in_place) return tl::unexpected(in_place.error());
+  call.in_place = *in_place;
+  return {};
 }
 
 Status check_order(const Call& call, Rank size, bool deterministic) {

@@ -27,8 +27,8 @@ Status refuse_in_stream(std::string_view call, const CallOptions& options);
 /// Checks the root, type, reduction and count, whatever the buffers.
 Status check_values(const Call& call, Rank size);
 /// The same; also fails if a used buffer is null, or if buffers overlap in a way that the operation
-/// does not allow. Returns whether input and output share memory.
-Result<bool> check_arguments(const Call& call, Rank rank, Rank size);
+/// does not allow. Sets whether input and output share memory.
+Status check_arguments(Call& call, Rank rank, Rank size);
 /// An algorithm that was asked for must combine in the order that the reduction needs.
 Status check_order(const Call& call, Rank size, bool deterministic);
 

@@ -172,6 +172,15 @@ std::size_t sum_of(const std::vector<std::int64_t>& counts, const Refuse& refuse
   return together;
 }
 
+/// A call without buffers.
+Call begun(const Outline& outline) {
+  Call call;
+  call.kind = outline.kind;
+  call.root = outline.root;
+  call.op = outline.op;
+  return call;
+}
+
 }  // namespace
 
 std::vector<std::size_t> checked_counts(std::size_t elems, std::vector<std::int64_t> counts) {
@@ -245,27 +254,26 @@ Signature signature_of(const Call& call) {
   return signature;
 }
 
-Result<Call> plain_call(Kind kind, const ConstBlock& input, const Block& output, Rank rank,
-                        Rank size, Rank root) {
-  const auto extent = extent_of(to_string(kind), kind, input, output, {rank == root, size});
+Result<Call> call_of(const Outline& outline, const Blocks& blocks) {
+  const auto& [kind, op, root, rank, size] = outline;
+  const auto& [input, output] = blocks;
+  const auto extent = extent_of(to_string(kind), kind, input, output, {outline.is_root(), size});
   if (!extent) return tl::unexpected(extent.error());
-  Call call;
-  call.kind = kind;
+  Call call = begun(outline);
   call.count = extent->count;
   call.type = extent->type;
-  call.root = root;
   call.input = view_of(input, call, Buffer::input, rank, size);
   call.output = view_of(output, call, Buffer::output, rank, size);
+  CCOLL_TRY(check_arguments(call, rank, size));
   return call;
 }
 
-Result<Call> ragged_call(Kind kind, const BlockLists& lists, Rank rank, Rank size, Rank root) {
-  Call call;
-  call.kind = kind;
-  call.root = root;
+Result<Call> call_of(const Outline& outline, const BlockLists& lists) {
+  const auto& [kind, op, root, rank, size] = outline;
+  Call call = begun(outline);
   const auto name = fmt::format("{}_v", to_string(kind));
   CCOLL_TRY(check_root(name, root, size));
-  const bool is_root = rank == root;
+  const bool is_root = outline.is_root();
   auto [inputs, outputs] = lists;
   if (unused(kind, Buffer::input, is_root)) inputs = {};
   if (unused(kind, Buffer::output, is_root)) outputs = {};
@@ -273,7 +281,7 @@ Result<Call> ragged_call(Kind kind, const BlockLists& lists, Rank rank, Rank siz
     call.type = inputs.front().type;
   else if (!outputs.empty())
     call.type = outputs.front().type;
-  const auto wanted = [&](Buffer buffer) -> std::size_t {
+  const auto wanted = [&, kind = kind, size = size](Buffer buffer) -> std::size_t {
     if (unused(kind, buffer, is_root)) return 0;
     return has_all_blocks(kind, buffer, is_root) ? size : 1;
   };
@@ -283,20 +291,19 @@ Result<Call> ragged_call(Kind kind, const BlockLists& lists, Rank rank, Rank siz
   CCOLL_TRY(set_counts(call, {inputs, outputs}, rank, size));
   call.input = view_of(inputs, call.type);
   call.output = view_of(outputs, call.type);
+  CCOLL_TRY(check_arguments(call, rank, size));
   return call;
 }
 
-Result<Call> coalesced_call(Kind kind, std::span<const BufferPair> buffers, Rank rank, Rank size,
-                            Rank root) {
-  Call call;
-  call.kind = kind;
-  call.root = root;
+Result<Call> call_of(const Outline& outline, BufferPairs buffers) {
+  const auto& [kind, op, root, rank, size] = outline;
+  Call call = begun(outline);
   CCOLL_TRY(check_root(to_string(kind), root, size));
   std::vector<std::uint64_t> counts;
   for (std::size_t i = 0; i < buffers.size(); i++) {
     const auto extent =
         extent_of(fmt::format("{} of several buffers: buffer {}", to_string(kind), i), kind,
-                  buffers[i].input, buffers[i].output, {rank == root, size});
+                  buffers[i].input, buffers[i].output, {outline.is_root(), size});
     if (!extent) return tl::unexpected(extent.error());
     const auto [count, type] = *extent;
     if (i == 0) call.type = type;
@@ -314,9 +321,10 @@ Result<Call> coalesced_call(Kind kind, std::span<const BufferPair> buffers, Rank
   }
   call.coalesced = hash_of(counts);
   // A buffer that holds one block per rank: its block r is block r of every buffer, in order.
-  const auto view = [&](Buffer which, std::string_view what) -> Result<BufferView> {
+  const auto view = [&, kind = kind, rank = rank, size = size](
+                        Buffer which, std::string_view what) -> Result<BufferView> {
     const auto elems = elems_of(call, which, rank, size);
-    const Rank blocks = has_all_blocks(kind, which, rank == root) ? size : 1;
+    const Rank blocks = has_all_blocks(kind, which, outline.is_root()) ? size : 1;
     ViewBuilder built(call.type);
     for (Rank block = 0; elems > 0 && block < blocks; block++) {
       for (std::size_t i = 0; i < buffers.size(); i++) {
@@ -337,6 +345,7 @@ Result<Call> coalesced_call(Kind kind, std::span<const BufferPair> buffers, Rank
   if (!output) return tl::unexpected(output.error());
   call.input = std::move(*input);
   call.output = std::move(*output);
+  CCOLL_TRY(check_arguments(call, rank, size));
   return call;
 }
 

@@ -111,20 +111,38 @@ std::uint64_t elems_of(const Call& call, Buffer buffer, Rank rank, Rank size);
 /// The signature that ranks compare; `algorithm` is the one that was asked for.
 Signature signature_of(const Call& call);
 
-/// Fails unless the two blocks fit each other.
-Result<Call> plain_call(Kind kind, const ConstBlock& input, const Block& output, Rank rank,
-                        Rank size, Rank root = 0);
+/// A collective and the rank that makes it.
+struct Outline {
+  Kind kind = Kind::all_reduce;
+  const Reduction& op;
+  Rank root = 0;
+  Rank rank = 0;
+  Rank size = 1;
 
+  bool is_root() const { return rank == root; }
+};
+
+struct Blocks {
+  const ConstBlock& input;
+  const Block& output;
+
+  /// With a constructor, temporaries live as long as the expression that makes them.
+  Blocks(const ConstBlock& in, const Block& out) : input(in), output(out) {}
+};
 /// Where the blocks of a v-operation lie: one block, or one per rank.
 struct BlockLists {
   std::span<const ConstBlock> inputs;
   std::span<const Block> outputs;
 };
-/// Fails unless there are as many blocks as `kind` asks for, of one type, and no null.
-Result<Call> ragged_call(Kind kind, const BlockLists& lists, Rank rank, Rank size, Rank root = 0);
+using BufferPairs = std::span<const BufferPair>;
 
+// These make a call whose arguments are right, or say why it cannot be made.
+
+/// Fails unless the two blocks fit each other.
+Result<Call> call_of(const Outline& outline, const Blocks& blocks);
+/// Fails unless there are as many blocks as the kind asks for, of one type, and no null.
+Result<Call> call_of(const Outline& outline, const BlockLists& lists);
 /// Fails unless the buffers are of one type, and none null that is used.
-Result<Call> coalesced_call(Kind kind, std::span<const BufferPair> buffers, Rank rank, Rank size,
-                            Rank root = 0);
+Result<Call> call_of(const Outline& outline, BufferPairs buffers);
 
 }  // namespace ccoll

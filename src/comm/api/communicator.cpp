@@ -3,6 +3,8 @@
 // thrown.
 #include "ccoll/communicator.hpp"
 
+#include <variant>
+
 #include "comm/api/arguments.hpp"
 #include "comm/api/call_group.hpp"
 #include "comm/api/extent.hpp"
@@ -26,146 +28,85 @@ Status take_options(const Implementation& communicator, Call& call, const CallOp
   return {};
 }
 
-/// Makes the call ready; fails if it cannot be made.
-Status complete(const std::shared_ptr<Implementation>& communicator, Call& call,
-                const CallOptions& options) {
-  const auto in_place = check_arguments(call, communicator->rank(), communicator->size());
-  if (!in_place) return tl::unexpected(in_place.error());
-  call.in_place = *in_place;
-  return take_options(*communicator, call, options);
-}
+/// A collective as its caller asks for it.
+struct Request {
+  using Buffers = std::variant<Blocks, BlockLists, BufferPairs>;
+  const std::shared_ptr<Implementation>& communicator;
+  Outline outline;
+  Buffers buffers;
+  const CallOptions& options;
 
-Result<Work> begin(const std::shared_ptr<Implementation>& communicator, Call& call,
-                   const CallOptions& options) {
-  CCOLL_TRY(complete(communicator, call, options));
-  // Allocate first: a throw after the operation has begun would free the buffers that it uses.
-  const auto state = std::make_shared<Work::State>();
-  state->communicator = communicator;
-  state->operations.resize(1);
-  auto operation = communicator->begin_as_owner(call);
-  if (!operation) return tl::unexpected(operation.error());
-  state->operations[0] = std::move(*operation);
-  communicator->progress_as_owner();
-  return Work(state);
-}
+  Request(const std::shared_ptr<Implementation>& made_by, Kind kind, const Buffers& asked_buffers,
+          const Reduction& op, const CallOptions& asked_options, int root = 0)
+      : communicator(made_by),
+        outline{kind, op, static_cast<Rank>(root), made_by->rank(), made_by->size()},
+        buffers(asked_buffers),
+        options(asked_options) {}
+};
 
-// A call holds its communicator by a pointer of its own: another thread may close it meanwhile.
+/// When a call returns. A blocking one that is in a group or a stream, or whose caller takes
+/// unfinished calls, only begins.
+enum class Until : std::uint8_t { done, begun };
 
-/// Whether the call takes place in a stream: the one that it names, or one behind the default
-/// stream if it has device memory, or if another rank may have some.
-bool is_in_stream(const Implementation& communicator, const Call& call,
-                  const CallOptions& options) {
-  return options.stream || communicator.is_for_streams(call);
-}
-
-Work start_in_stream(const std::shared_ptr<Implementation>& communicator, Call call,
-                     const CallOptions& options) {
-  auto work = complete(communicator, call, options).and_then([&] {
-    return communicator->begin_in_stream(std::move(call), options.stream);
-  });
-  return communicator->begun_or_throw(std::move(work), options);
-}
-
-Work start(std::shared_ptr<Implementation> communicator, Call call, const CallOptions& options) {
-  if (is_in_stream(*communicator, call, options))
-    return start_in_stream(communicator, std::move(call), options);
-  Implementation::Owner owner(*communicator);
-  return communicator->begun_or_throw(begin(communicator, call, options), options);
-}
-
-/// A call made of the caller's blocks; throws if they are wrong.
-Call made_or_thrown(const Implementation& communicator, Result<Call> made,
-                    const CallOptions& options, const Reduction& op) {
-  if (!made) raise(communicator.for_caller(std::move(made.error()), options.label));
-  made->op = op;
-  return std::move(*made);
-}
-
-Call plain(const Implementation& communicator, Kind kind, const ConstBlock& input,
-           const Block& output, const CallOptions& options, const Reduction& op = ReduceOp::sum,
-           int root = 0) {
-  return made_or_thrown(communicator,
-                        plain_call(kind, input, output, communicator.rank(), communicator.size(),
-                                   static_cast<Rank>(root)),
-                        options, op);
-}
-
-/// Drops the Work of an earlier call, which may hold on to an operation that can be repeated.
-void hand_back_nothing(const CallOptions& options) {
-  if (options.unfinished != nullptr) *options.unfinished = Work();
-}
-
-/// Begins and waits without releasing the owner flag in between. In a group, or if the caller takes
-/// unfinished calls, it only begins.
-void run(std::shared_ptr<Implementation> communicator, Call call, const CallOptions& options) {
-  hand_back_nothing(options);
-  if (options.stream) {
-    auto work = start_in_stream(communicator, std::move(call), options);
-    if (options.unfinished != nullptr) *options.unfinished = std::move(work);
-    return;
+/// A stream makes the call: the one that it names, or one behind the default stream.
+Work submit_to_stream(const std::shared_ptr<Implementation>& communicator, Call call,
+                      const CallOptions& options, Until until) {
+  const bool only_begins = until == Until::begun || options.stream || options.unfinished != nullptr;
+  if (!only_begins) {
+    communicator->value_or_raise(communicator->run_in_stream(call), options.label);
+    return {};
   }
-  if (call_group::is_open())
-    return call_group::add([&] { return start(communicator, std::move(call), options); });
-  if (communicator->is_for_streams(call)) {
-    if (options.unfinished != nullptr) {
-      *options.unfinished = start_in_stream(communicator, std::move(call), options);
-      return;
-    }
-    const auto ended = complete(communicator, call, options).and_then([&] {
-      return communicator->run_in_stream(call);
-    });
-    return communicator->value_or_raise(ended, options.label);
-  }
-  Implementation::Owner owner(*communicator);
-  auto work = communicator->alone_as_owner(call).and_then(
-      [&] { return begin(communicator, call, options); });
-  const auto begun = communicator->begun_or_throw(std::move(work), options);
-  if (options.unfinished != nullptr)
-    *options.unfinished = begun;
+  auto work = communicator->begun_or_throw(
+      communicator->begin_in_stream(std::move(call), options.stream), options);
+  if (until == Until::done && options.unfinished != nullptr) *options.unfinished = work;
+  return work;
+}
+
+/// The host makes the call behind the earlier ones of its queue, and waits for it without releasing
+/// the owner flag in between.
+Work submit_to_queue(const std::shared_ptr<Implementation>& communicator, const Call& call,
+                     const CallOptions& options, Until until) {
+  const Implementation::Owner owner(*communicator);
+  if (until == Until::done)
+    communicator->value_or_raise(communicator->alone_as_owner(call), options.label);
+  const Work work(communicator->value_or_raise(communicator->begin_as_owner(call), options.label));
+  const bool waits = until == Until::done && options.unfinished == nullptr;
+  if (waits)
+    communicator->value_or_raise(communicator->finish_as_owner(work.state()), options.label);
   else
-    communicator->value_or_raise(communicator->finish_as_owner(begun.state()), options.label);
+    communicator->progress_as_owner();
+  if (until == Until::begun) return work;
+  if (!waits) *options.unfinished = work;
   communicator->remember_as_owner(
-      call, std::static_pointer_cast<CollectiveOperation>(begun.state().operations.front()));
+      call, std::static_pointer_cast<CollectiveOperation>(work.state().operations.front()));
+  return work;
 }
 
-/// A call on plain blocks. One that is like an earlier call goes the short way.
-void run(const std::shared_ptr<Implementation>& member, Kind kind, const ConstBlock& input,
-         const Block& output, const CallOptions& options, const Reduction& op = ReduceOp::sum,
-         int root = 0) {
-  hand_back_nothing(options);
-  const auto asked_root = static_cast<Rank>(root);
-  if (op.form() == Reduction::Form::plain && !has_options(options) && !call_group::is_open() &&
-      !member->is_for_streams(input.data, output.data)) {
-    const auto extent =
-        fitting_extent(kind, input, output, {asked_root == member->rank(), member->size()});
-    if (extent && member->repeat({kind, extent->type, op.op(), asked_root, extent->count,
-                                  input.data, output.data},
-                                 options.unfinished))
-      return;
+/// Takes the first road that is open to the call: it is like an earlier one; it waits for the end
+/// of its thread's group; it has a stream, or memory of a device; else it enters the queue.
+Work submit(const Request& request, Until until = Until::done) {
+  const auto& options = request.options;
+  const auto& outline = request.outline;
+  if (until == Until::done) {
+    // The Work of an earlier call may hold on to an operation that can be repeated.
+    if (options.unfinished != nullptr) *options.unfinished = Work();
+    const auto* const blocks = std::get_if<Blocks>(&request.buffers);
+    if (blocks != nullptr && request.communicator->repeat(outline, *blocks, options)) return {};
   }
-  run(member, plain(*member, kind, input, output, options, op, root), options);
-}
-
-Work start(const std::shared_ptr<Implementation>& member, Kind kind, const ConstBlock& input,
-           const Block& output, const CallOptions& options, const Reduction& op = ReduceOp::sum,
-           int root = 0) {
-  return start(member, plain(*member, kind, input, output, options, op, root), options);
-}
-
-Call ragged(const Implementation& communicator, Kind kind, const BlockLists& lists,
-            const CallOptions& options, int root = 0, const Reduction& op = ReduceOp::sum) {
-  return made_or_thrown(
-      communicator,
-      ragged_call(kind, lists, communicator.rank(), communicator.size(), static_cast<Rank>(root)),
-      options, op);
-}
-
-Call coalesced(const Implementation& communicator, Kind kind, std::span<const BufferPair> buffers,
-               const CallOptions& options, int root = 0, const Reduction& op = ReduceOp::sum) {
-  return made_or_thrown(communicator,
-                        coalesced_call(kind, buffers, communicator.rank(), communicator.size(),
-                                       static_cast<Rank>(root)),
-                        options, op);
+  // Another thread may close the communicator meanwhile.
+  const auto communicator = request.communicator;
+  auto call = communicator->value_or_raise(
+      std::visit([&](const auto& buffers) { return call_of(outline, buffers); }, request.buffers),
+      options.label);
+  communicator->value_or_raise(take_options(*communicator, call, options), options.label);
+  const auto enter = [&](Until when) {
+    if (options.stream || communicator->is_for_streams(call))
+      return submit_to_stream(communicator, std::move(call), options, when);
+    return submit_to_queue(communicator, call, options, when);
+  };
+  if (until == Until::begun || !call_group::is_open() || options.stream) return enter(until);
+  call_group::add([&] { return enter(Until::begun); });
+  return {};
 }
 
 /// A barrier is an idempotent all_reduce, by max, of one byte that the communicator has.
@@ -232,233 +173,238 @@ const std::shared_ptr<Communicator::Implementation>& Communicator::implementatio
 
 void Communicator::all_reduce(const ConstBlock& input, const Block& output, const Reduction& op,
                               const CallOptions& options) {
-  run(implementation(), Kind::all_reduce, input, output, options, op);
+  submit({implementation(), Kind::all_reduce, Blocks{input, output}, op, options});
 }
 
 Work Communicator::all_reduce_async(const ConstBlock& input, const Block& output,
                                     const Reduction& op, const CallOptions& options) {
-  return start(implementation(), Kind::all_reduce, input, output, options, op);
+  return submit({implementation(), Kind::all_reduce, Blocks{input, output}, op, options},
+                Until::begun);
 }
 
 void Communicator::all_reduce(const Block& buffer, const Reduction& op,
                               const CallOptions& options) {
-  run(implementation(), Kind::all_reduce, buffer, buffer, options, op);
+  submit({implementation(), Kind::all_reduce, Blocks{buffer, buffer}, op, options});
 }
 
 Work Communicator::all_reduce_async(const Block& buffer, const Reduction& op,
                                     const CallOptions& options) {
-  return start(implementation(), Kind::all_reduce, buffer, buffer, options, op);
+  return submit({implementation(), Kind::all_reduce, Blocks{buffer, buffer}, op, options},
+                Until::begun);
 }
 
 void Communicator::reduce(const ConstBlock& input, const Block& output, const Reduction& op,
                           int root, const CallOptions& options) {
-  run(implementation(), Kind::reduce, input, output, options, op, root);
+  submit({implementation(), Kind::reduce, Blocks{input, output}, op, options, root});
 }
 
 Work Communicator::reduce_async(const ConstBlock& input, const Block& output, const Reduction& op,
                                 int root, const CallOptions& options) {
-  return start(implementation(), Kind::reduce, input, output, options, op, root);
+  return submit({implementation(), Kind::reduce, Blocks{input, output}, op, options, root},
+                Until::begun);
 }
 
 void Communicator::broadcast(const ConstBlock& input, const Block& output, int root,
                              const CallOptions& options) {
-  run(implementation(), Kind::broadcast, input, output, options, ReduceOp::sum, root);
+  submit({implementation(), Kind::broadcast, Blocks{input, output}, ReduceOp::sum, options, root});
 }
 
 Work Communicator::broadcast_async(const ConstBlock& input, const Block& output, int root,
                                    const CallOptions& options) {
-  return start(implementation(), Kind::broadcast, input, output, options, ReduceOp::sum, root);
+  return submit(
+      {implementation(), Kind::broadcast, Blocks{input, output}, ReduceOp::sum, options, root},
+      Until::begun);
 }
 
 void Communicator::broadcast(const Block& buffer, int root, const CallOptions& options) {
-  run(implementation(), Kind::broadcast, buffer, buffer, options, ReduceOp::sum, root);
+  submit({implementation(), Kind::broadcast, Blocks{buffer, buffer}, ReduceOp::sum, options, root});
 }
 
 Work Communicator::broadcast_async(const Block& buffer, int root, const CallOptions& options) {
-  return start(implementation(), Kind::broadcast, buffer, buffer, options, ReduceOp::sum, root);
+  return submit(
+      {implementation(), Kind::broadcast, Blocks{buffer, buffer}, ReduceOp::sum, options, root},
+      Until::begun);
 }
 
 void Communicator::all_gather(const ConstBlock& input, const Block& output,
                               const CallOptions& options) {
-  run(implementation(), Kind::all_gather, input, output, options);
+  submit({implementation(), Kind::all_gather, Blocks{input, output}, ReduceOp::sum, options});
 }
 
 Work Communicator::all_gather_async(const ConstBlock& input, const Block& output,
                                     const CallOptions& options) {
-  return start(implementation(), Kind::all_gather, input, output, options);
+  return submit({implementation(), Kind::all_gather, Blocks{input, output}, ReduceOp::sum, options},
+                Until::begun);
 }
 
 void Communicator::reduce_scatter(const ConstBlock& input, const Block& output, const Reduction& op,
                                   const CallOptions& options) {
-  run(implementation(), Kind::reduce_scatter, input, output, options, op);
+  submit({implementation(), Kind::reduce_scatter, Blocks{input, output}, op, options});
 }
 
 Work Communicator::reduce_scatter_async(const ConstBlock& input, const Block& output,
                                         const Reduction& op, const CallOptions& options) {
-  return start(implementation(), Kind::reduce_scatter, input, output, options, op);
+  return submit({implementation(), Kind::reduce_scatter, Blocks{input, output}, op, options},
+                Until::begun);
 }
 
 void Communicator::all_to_all(const ConstBlock& input, const Block& output,
                               const CallOptions& options) {
-  run(implementation(), Kind::all_to_all, input, output, options);
+  submit({implementation(), Kind::all_to_all, Blocks{input, output}, ReduceOp::sum, options});
 }
 
 Work Communicator::all_to_all_async(const ConstBlock& input, const Block& output,
                                     const CallOptions& options) {
-  return start(implementation(), Kind::all_to_all, input, output, options);
+  return submit({implementation(), Kind::all_to_all, Blocks{input, output}, ReduceOp::sum, options},
+                Until::begun);
 }
 
 void Communicator::gather(const ConstBlock& input, const Block& output, int root,
                           const CallOptions& options) {
-  run(implementation(), Kind::gather, input, output, options, ReduceOp::sum, root);
+  submit({implementation(), Kind::gather, Blocks{input, output}, ReduceOp::sum, options, root});
 }
 
 Work Communicator::gather_async(const ConstBlock& input, const Block& output, int root,
                                 const CallOptions& options) {
-  return start(implementation(), Kind::gather, input, output, options, ReduceOp::sum, root);
+  return submit(
+      {implementation(), Kind::gather, Blocks{input, output}, ReduceOp::sum, options, root},
+      Until::begun);
 }
 
 void Communicator::scatter(const ConstBlock& input, const Block& output, int root,
                            const CallOptions& options) {
-  run(implementation(), Kind::scatter, input, output, options, ReduceOp::sum, root);
+  submit({implementation(), Kind::scatter, Blocks{input, output}, ReduceOp::sum, options, root});
 }
 
 Work Communicator::scatter_async(const ConstBlock& input, const Block& output, int root,
                                  const CallOptions& options) {
-  return start(implementation(), Kind::scatter, input, output, options, ReduceOp::sum, root);
+  return submit(
+      {implementation(), Kind::scatter, Blocks{input, output}, ReduceOp::sum, options, root},
+      Until::begun);
 }
 
 void Communicator::barrier(const CallOptions& options) {
-  run(implementation(), Kind::barrier, kBarrier, kBarrier, options, ReduceOp::max);
+  submit({implementation(), Kind::barrier, Blocks{kBarrier, kBarrier}, ReduceOp::max, options});
 }
 
 Work Communicator::barrier_async(const CallOptions& options) {
-  return start(implementation(), Kind::barrier, kBarrier, kBarrier, options, ReduceOp::max);
+  return submit(
+      {implementation(), Kind::barrier, Blocks{kBarrier, kBarrier}, ReduceOp::max, options},
+      Until::begun);
 }
 
 void Communicator::all_gather_v(const ConstBlock& input, std::span<const Block> outputs,
                                 const CallOptions& options) {
-  run(implementation(),
-      ragged(*implementation(), Kind::all_gather, {{&input, 1}, outputs}, options), options);
+  submit({implementation(), Kind::all_gather, BlockLists{{&input, 1}, outputs}, ReduceOp::sum,
+          options});
 }
 
 Work Communicator::all_gather_v_async(const ConstBlock& input, std::span<const Block> outputs,
                                       const CallOptions& options) {
-  return start(implementation(),
-               ragged(*implementation(), Kind::all_gather, {{&input, 1}, outputs}, options),
-               options);
+  return submit({implementation(), Kind::all_gather, BlockLists{{&input, 1}, outputs},
+                 ReduceOp::sum, options},
+                Until::begun);
 }
 
 void Communicator::reduce_scatter_v(std::span<const ConstBlock> inputs, const Block& output,
                                     const Reduction& op, const CallOptions& options) {
-  run(implementation(),
-      ragged(*implementation(), Kind::reduce_scatter, {inputs, {&output, 1}}, options, 0, op),
-      options);
+  submit({implementation(), Kind::reduce_scatter, BlockLists{inputs, {&output, 1}}, op, options});
 }
 
 Work Communicator::reduce_scatter_v_async(std::span<const ConstBlock> inputs, const Block& output,
                                           const Reduction& op, const CallOptions& options) {
-  return start(
-      implementation(),
-      ragged(*implementation(), Kind::reduce_scatter, {inputs, {&output, 1}}, options, 0, op),
-      options);
+  return submit(
+      {implementation(), Kind::reduce_scatter, BlockLists{inputs, {&output, 1}}, op, options},
+      Until::begun);
 }
 
 void Communicator::all_to_all_v(std::span<const ConstBlock> inputs, std::span<const Block> outputs,
                                 const CallOptions& options) {
-  run(implementation(), ragged(*implementation(), Kind::all_to_all, {inputs, outputs}, options),
-      options);
+  submit({implementation(), Kind::all_to_all, BlockLists{inputs, outputs}, ReduceOp::sum, options});
 }
 
 Work Communicator::all_to_all_v_async(std::span<const ConstBlock> inputs,
                                       std::span<const Block> outputs, const CallOptions& options) {
-  return start(implementation(),
-               ragged(*implementation(), Kind::all_to_all, {inputs, outputs}, options), options);
+  return submit(
+      {implementation(), Kind::all_to_all, BlockLists{inputs, outputs}, ReduceOp::sum, options},
+      Until::begun);
 }
 
 void Communicator::gather_v(const ConstBlock& input, std::span<const Block> outputs, int root,
                             const CallOptions& options) {
-  run(implementation(),
-      ragged(*implementation(), Kind::gather, {{&input, 1}, outputs}, options, root), options);
+  submit({implementation(), Kind::gather, BlockLists{{&input, 1}, outputs}, ReduceOp::sum, options,
+          root});
 }
 
 Work Communicator::gather_v_async(const ConstBlock& input, std::span<const Block> outputs, int root,
                                   const CallOptions& options) {
-  return start(implementation(),
-               ragged(*implementation(), Kind::gather, {{&input, 1}, outputs}, options, root),
-               options);
+  return submit({implementation(), Kind::gather, BlockLists{{&input, 1}, outputs}, ReduceOp::sum,
+                 options, root},
+                Until::begun);
 }
 
 void Communicator::scatter_v(std::span<const ConstBlock> inputs, const Block& output, int root,
                              const CallOptions& options) {
-  run(implementation(),
-      ragged(*implementation(), Kind::scatter, {inputs, {&output, 1}}, options, root), options);
+  submit({implementation(), Kind::scatter, BlockLists{inputs, {&output, 1}}, ReduceOp::sum, options,
+          root});
 }
 
 Work Communicator::scatter_v_async(std::span<const ConstBlock> inputs, const Block& output,
                                    int root, const CallOptions& options) {
-  return start(implementation(),
-               ragged(*implementation(), Kind::scatter, {inputs, {&output, 1}}, options, root),
-               options);
+  return submit({implementation(), Kind::scatter, BlockLists{inputs, {&output, 1}}, ReduceOp::sum,
+                 options, root},
+                Until::begun);
 }
 
 void Communicator::all_reduce(std::span<const BufferPair> buffers, const Reduction& op,
                               const CallOptions& options) {
-  run(implementation(), coalesced(*implementation(), Kind::all_reduce, buffers, options, 0, op),
-      options);
+  submit({implementation(), Kind::all_reduce, buffers, op, options});
 }
 
 Work Communicator::all_reduce_async(std::span<const BufferPair> buffers, const Reduction& op,
                                     const CallOptions& options) {
-  return start(implementation(),
-               coalesced(*implementation(), Kind::all_reduce, buffers, options, 0, op), options);
+  return submit({implementation(), Kind::all_reduce, buffers, op, options}, Until::begun);
 }
 
 void Communicator::reduce(std::span<const BufferPair> buffers, const Reduction& op, int root,
                           const CallOptions& options) {
-  run(implementation(), coalesced(*implementation(), Kind::reduce, buffers, options, root, op),
-      options);
+  submit({implementation(), Kind::reduce, buffers, op, options, root});
 }
 
 Work Communicator::reduce_async(std::span<const BufferPair> buffers, const Reduction& op, int root,
                                 const CallOptions& options) {
-  return start(implementation(),
-               coalesced(*implementation(), Kind::reduce, buffers, options, root, op), options);
+  return submit({implementation(), Kind::reduce, buffers, op, options, root}, Until::begun);
 }
 
 void Communicator::broadcast(std::span<const BufferPair> buffers, int root,
                              const CallOptions& options) {
-  run(implementation(), coalesced(*implementation(), Kind::broadcast, buffers, options, root),
-      options);
+  submit({implementation(), Kind::broadcast, buffers, ReduceOp::sum, options, root});
 }
 
 Work Communicator::broadcast_async(std::span<const BufferPair> buffers, int root,
                                    const CallOptions& options) {
-  return start(implementation(),
-               coalesced(*implementation(), Kind::broadcast, buffers, options, root), options);
+  return submit({implementation(), Kind::broadcast, buffers, ReduceOp::sum, options, root},
+                Until::begun);
 }
 
 void Communicator::all_gather(std::span<const BufferPair> buffers, const CallOptions& options) {
-  run(implementation(), coalesced(*implementation(), Kind::all_gather, buffers, options), options);
+  submit({implementation(), Kind::all_gather, buffers, ReduceOp::sum, options});
 }
 
 Work Communicator::all_gather_async(std::span<const BufferPair> buffers,
                                     const CallOptions& options) {
-  return start(implementation(), coalesced(*implementation(), Kind::all_gather, buffers, options),
-               options);
+  return submit({implementation(), Kind::all_gather, buffers, ReduceOp::sum, options},
+                Until::begun);
 }
 
 void Communicator::reduce_scatter(std::span<const BufferPair> buffers, const Reduction& op,
                                   const CallOptions& options) {
-  run(implementation(), coalesced(*implementation(), Kind::reduce_scatter, buffers, options, 0, op),
-      options);
+  submit({implementation(), Kind::reduce_scatter, buffers, op, options});
 }
 
 Work Communicator::reduce_scatter_async(std::span<const BufferPair> buffers, const Reduction& op,
                                         const CallOptions& options) {
-  return start(implementation(),
-               coalesced(*implementation(), Kind::reduce_scatter, buffers, options, 0, op),
-               options);
+  return submit({implementation(), Kind::reduce_scatter, buffers, op, options}, Until::begun);
 }
 
 std::string Communicator::transport_to(int peer) const {

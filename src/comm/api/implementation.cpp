@@ -219,15 +219,12 @@ void Communicator::Implementation::set_limit(Operation& operation, Clock::time_p
   operation.deadline = deadline_after(timeout.count() > 0 ? timeout : options_.timeout, now);
 }
 
-Result<std::shared_ptr<Operation>> Communicator::Implementation::begin_as_owner(const Call& call) {
+Result<std::shared_ptr<Work::State>> Communicator::Implementation::begin_as_owner(
+    const Call& call) try {
   CCOLL_TRY(usable_as_owner());
-  auto begun = guarded_as_owner([&] { return std::optional(put_into_queue_as_owner(call)); });
-  return begun ? std::move(*begun) : tl::unexpected(*verdict_.broken());
-}
-
-Result<std::shared_ptr<Operation>> Communicator::Implementation::put_into_queue_as_owner(
-    const Call& call) {
   auto operation = std::make_shared<CollectiveOperation>();
+  // Allocate first: a throw after the operation has begun would free the buffers that it uses.
+  auto work = std::make_shared<Work::State>(Work::State{shared_from_this(), {operation}});
   if (auto ready = make_ready(call, *operation); !ready) {
     // The other ranks would wait for this one.
     break_as_owner(ready.error(), true);
@@ -250,9 +247,12 @@ Result<std::shared_ptr<Operation>> Communicator::Implementation::put_into_queue_
   } else {
     operation->run.sequence = collectives_.likely_number(place);
   }
-  collectives_.insert(place, operation);
+  collectives_.insert(place, std::move(operation));
   turns_.begin();
-  return operation;
+  return work;
+} catch (...) {
+  threw_as_owner(failure_of(std::current_exception()));
+  return tl::unexpected(*verdict_.broken());
 }
 
 void Communicator::Implementation::limit_gated_as_owner(CollectiveOperation& operation,
@@ -326,11 +326,9 @@ Status Communicator::Implementation::make_ready(const Call& call, CollectiveOper
 
 Status Communicator::Implementation::run_as_owner(const Call& call) {
   CCOLL_TRY(alone_as_owner(call));
-  Work::State work{shared_from_this(), decltype(Work::State::operations)(1)};
-  auto operation = begin_as_owner(call);
-  if (!operation) return tl::unexpected(operation.error());
-  work.operations[0] = std::move(*operation);
-  return finish_as_owner(work);
+  const auto work = begin_as_owner(call);
+  if (!work) return tl::unexpected(work.error());
+  return finish_as_owner(**work);
 }
 
 Status Communicator::Implementation::finish_as_owner(const Work::State& work) {
@@ -347,16 +345,12 @@ Status Communicator::Implementation::finish_as_owner(const Work::State& work) {
   return {};
 }
 
-bool Communicator::Implementation::progress_as_owner(Messages::Attention attention) {
-  return guarded_as_owner([&] { return std::optional(round_as_owner(attention)); }).value_or(false);
-}
-
 Clock::time_point Communicator::Implementation::supervise_as_owner(Clock::time_point now) {
   return guarded_as_owner([&] { return std::optional(look_at_limits_as_owner(now)); })
       .value_or(now);
 }
 
-bool Communicator::Implementation::round_as_owner(Messages::Attention attention) {
+bool Communicator::Implementation::progress_as_owner(Messages::Attention attention) try {
   bool moved = false;
   if (verdict_.has_news() && take_news_as_owner(!verdict_.suspicion())) return true;
   if (is_forked() || (verdict_.suspicion() && !verdict_.broken())) return false;
@@ -377,6 +371,9 @@ bool Communicator::Implementation::round_as_owner(Messages::Attention attention)
   if (moved) turns_.move();
   if (moved && waits_reported_) take_waits_back_as_owner();
   return moved;
+} catch (...) {
+  threw_as_owner(failure_of(std::current_exception()));
+  return false;
 }
 
 bool Communicator::Implementation::advance_collective_as_owner() {

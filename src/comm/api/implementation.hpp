@@ -107,8 +107,8 @@ class Communicator::Implementation final
     Implementation& communicator_;
   };
 
-  /// Puts an operation into its queue.
-  Result<std::shared_ptr<Operation>> begin_as_owner(const Call& call);
+  /// Puts a checked call into the queue of collectives.
+  Result<std::shared_ptr<Work::State>> begin_as_owner(const Call& call);
   /// Sets messages going, arguments already checked.
   Status begin_as_owner(std::span<const std::shared_ptr<MessageOperation>> operations,
                         std::chrono::milliseconds timeout);
@@ -120,9 +120,9 @@ class Communicator::Implementation final
   Status alone_as_owner(const Call& call) const { return collectives_.alone(call); }
   // repeat.cpp
   /// Makes a blocking collective that differs from a recent one only in its buffers. It is done on
-  /// return, or put into `unfinished`; a failure is thrown. Returns false if the call has to be
-  /// made the general way. Takes the owner flag.
-  bool repeat(const PlainCall& call, Work* unfinished);
+  /// return, or put into options.unfinished; a failure is thrown. Returns false if the call has to
+  /// be made the general way. Takes the owner flag.
+  bool repeat(const Outline& asked, const Blocks& blocks, const CallOptions& options);
   /// Remembers that `operation` was `call`, to repeat it once it has ended well.
   void remember_as_owner(const Call& call, std::shared_ptr<CollectiveOperation> operation);
 
@@ -284,7 +284,6 @@ class Communicator::Implementation final
       return std::nullopt;
     }
   }
-  bool round_as_owner(Messages::Attention attention);
   Clock::time_point look_at_limits_as_owner(Clock::time_point now);
 
   // device_calls.cpp
@@ -410,7 +409,6 @@ class Communicator::Implementation final
 
   /// Sets its plan and its run, except for the sequence number.
   Status make_ready(const Call& call, CollectiveOperation& operation);
-  Result<std::shared_ptr<Operation>> put_into_queue_as_owner(const Call& call);
   /// Numbers the call; all calls before it must have their numbers.
   Status number_as_owner(CollectiveOperation& operation);
   /// Starts the time limit of a call in a stream when the stream has reached it.

@@ -302,7 +302,8 @@ Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::t
   // While there is a suspicion, no round shows what has come: the suspicion ends the call soon.
   if (at_all && !verdict_.suspicion() && !gone.empty() && in_vain_as_owner(gone)) {
     // Their data may have come after the last round, however long ago they left.
-    if (round_as_owner(Messages::Attention::everyone) || verdict_.broken() || verdict_.suspicion())
+    if (progress_as_owner(Messages::Attention::everyone) || verdict_.broken() ||
+        verdict_.suspicion())
       return now;
     if (const auto failure = in_vain_as_owner(gone)) {
       break_as_owner(*failure, true);

@@ -3,6 +3,8 @@
 // preparations still hold, so nothing is allocated, looked up or timed. If it does not end at once,
 // it becomes an ordinary operation.
 #include "comm/api/arguments.hpp"
+#include "comm/api/call_group.hpp"
+#include "comm/api/extent.hpp"
 #include "comm/api/implementation.hpp"
 #include "system/log.hpp"
 
@@ -22,7 +24,16 @@ void Communicator::Implementation::remember_as_owner(
                     elems_of(call, Buffer::output, rank(), size()) * width, std::move(operation));
 }
 
-bool Communicator::Implementation::repeat(const PlainCall& call, Work* unfinished) {
+bool Communicator::Implementation::repeat(const Outline& asked, const Blocks& blocks,
+                                          const CallOptions& options) {
+  const auto& [input, output] = blocks;
+  if (asked.op.form() != Reduction::Form::plain || has_options(options) || call_group::is_open() ||
+      is_for_streams(input.data, output.data))
+    return false;
+  const auto extent = fitting_extent(asked.kind, input, output, {asked.is_root(), asked.size});
+  if (!extent) return false;
+  const PlainCall call{asked.kind,    extent->type, asked.op.op(), asked.root,
+                       extent->count, input.data,   output.data};
   // Another thread may close the communicator meanwhile, for which it needs the flag: only a thread
   // that does not have the flag yet must hold on to the communicator.
   std::shared_ptr<Implementation> held;
@@ -46,13 +57,13 @@ bool Communicator::Implementation::repeat(const PlainCall& call, Work* unfinishe
   }
   turns_.begin();
   operation.plan->start(run);
-  const auto polled = poll_as_owner(*operation.plan, unfinished != nullptr);
+  const auto polled = poll_as_owner(*operation.plan, options.unfinished != nullptr);
   if (polled == Plan::Polled::done) [[likely]]
     return true;
   held = shared_from_this();
   auto queued = value_or_raise(queue_repeated_as_owner(*last.operation, polled));
-  if (unfinished != nullptr)
-    *unfinished = Work(std::move(queued));
+  if (options.unfinished != nullptr)
+    *options.unfinished = Work(std::move(queued));
   else
     value_or_raise(finish_as_owner(*queued));
   return true;

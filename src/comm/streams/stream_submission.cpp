@@ -178,7 +178,6 @@ Result<Communicator::Implementation::Submitted> Communicator::Implementation::su
   if (is_captured) shown.clear();
   const auto call = std::make_shared<StreamCall>(weak_from_this(), *stream_op, std::move(shown));
   const auto state = std::make_shared<Work::State>(Work::State{shared_from_this(), call->shown()});
-  Operations operations(1);
   const auto begin = prepare(*call, *stream_op, is_captured);
   {
     Owner owner(*this);
@@ -187,8 +186,7 @@ Result<Communicator::Implementation::Submitted> Communicator::Implementation::su
     if (begin) {
       auto begun = begin_as_owner(*begin);
       if (!begun) return tl::unexpected(begun.error());
-      operations[0] = std::move(*begun);
-      call->began_as_owner(std::move(operations));
+      call->began_as_owner(std::move((*begun)->operations));
     }
   }
   return Submitted{Work(state), call, *stream_op, is_captured};
@@ -314,7 +312,7 @@ std::optional<Call> Communicator::Implementation::begun_in_order(
       [call, label = std::string(call.label)](Implementation& communicator) mutable {
         call.label = label;
         return communicator.begin_as_owner(call).map(
-            [](const auto& operation) { return Operations{operation}; });
+            [](const auto& begun) { return std::move(begun->operations); });
       });
   return std::nullopt;
 }

@@ -113,8 +113,8 @@ class GroupWait {
   bool progress(Messages::Attention attention = Messages::Attention::awaited) {
     bool moved = false;
     for (const auto& part : parts_)
-      if (part.communicator->busy_as_owner())
-        moved |= part.communicator->progress_as_owner(attention);
+      if (part.communicator->busy(*part.owner))
+        moved |= part.communicator->progress(*part.owner, attention);
     return moved;
   }
   bool wanted() const {
@@ -125,8 +125,8 @@ class GroupWait {
     auto next = Clock::time_point::max();
     const auto now = Clock::now();
     for (const auto& part : parts_)
-      if (part.communicator->busy_as_owner())
-        next = std::min(next, part.communicator->supervise_as_owner(now));
+      if (part.communicator->busy(*part.owner))
+        next = std::min(next, part.communicator->supervise(*part.owner, now));
     return next;
   }
 
@@ -156,21 +156,21 @@ class GroupWait {
       for (const auto& part : parts) {
         std::vector<Rank> awaited;
         for (const auto* work : part.works)
-          std::ranges::copy(part.communicator->awaited_as_owner(work->state()),
+          std::ranges::copy(part.communicator->awaited(*part.owner, work->state()),
                             std::back_inserter(awaited));
-        awaited_.emplace_back(part.communicator.get(), std::move(awaited));
+        awaited_.emplace_back(&part, std::move(awaited));
       }
     }
     ~Notes() {
       const auto slept = Clock::now() - begun_;
-      for (auto& [communicator, awaited] : awaited_)
-        communicator->note_sleep_as_owner(std::move(awaited), slept);
+      for (auto& [part, awaited] : awaited_)
+        part->communicator->note_sleep(*part->owner, std::move(awaited), slept);
     }
     Notes(const Notes&) = delete;
     Notes& operator=(const Notes&) = delete;
 
    private:
-    std::vector<std::pair<Implementation*, std::vector<Rank>>> awaited_;
+    std::vector<std::pair<const Member*, std::vector<Rank>>> awaited_;
     const Clock::time_point begun_ = Clock::now();
   };
 

@@ -56,8 +56,8 @@ Work submit_to_stream(const std::shared_ptr<Implementation>& communicator, Call 
     communicator->value_or_raise(communicator->run_in_stream(call), options.label);
     return {};
   }
-  auto work = communicator->begun_or_throw(
-      communicator->begin_in_stream(std::move(call), options.stream), options);
+  auto work = communicator->value_or_raise(
+      communicator->begin_in_stream(std::move(call), options.stream), options.label);
   if (until == Until::done && options.unfinished != nullptr) *options.unfinished = work;
   return work;
 }
@@ -66,19 +66,19 @@ Work submit_to_stream(const std::shared_ptr<Implementation>& communicator, Call 
 /// the owner flag in between.
 Work submit_to_queue(const std::shared_ptr<Implementation>& communicator, const Call& call,
                      const CallOptions& options, Until until) {
-  const Implementation::Owner owner(*communicator);
+  const Implementation::Owner owned(*communicator);
   if (until == Until::done)
-    communicator->value_or_raise(communicator->alone_as_owner(call), options.label);
-  const Work work(communicator->value_or_raise(communicator->begin_as_owner(call), options.label));
+    communicator->value_or_raise(communicator->alone(owned, call), options.label);
+  const Work work(communicator->value_or_raise(communicator->begin(owned, call), options.label));
   const bool waits = until == Until::done && options.unfinished == nullptr;
   if (waits)
-    communicator->value_or_raise(communicator->finish_as_owner(work.state()), options.label);
+    communicator->value_or_raise(communicator->finish(owned, work.state()), options.label);
   else
-    communicator->progress_as_owner();
+    communicator->progress(owned);
   if (until == Until::begun) return work;
   if (!waits) *options.unfinished = work;
-  communicator->remember_as_owner(
-      call, std::static_pointer_cast<CollectiveOperation>(work.state().operations.front()));
+  communicator->remember(
+      owned, call, std::static_pointer_cast<CollectiveOperation>(work.state().operations.front()));
   return work;
 }
 

@@ -24,7 +24,8 @@ Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std
       waiter_(std::move(waiter)),
       links_(id, group_.job_ranks(), member_->transports(), waiter_),
       messages_(group_, links_,
-                {options.eager_limit, options.strict_sends, options.device.direct_messages},
+                Messages::Limits{options.eager_limit, options.strict_sends,
+                                 options.device.direct_messages},
                 [this](Failure failure, std::string_view label) {
                   return for_caller(std::move(failure), label);
                 }),
@@ -120,7 +121,8 @@ void Communicator::Implementation::configure() {
   in_memory_ = is_memory(transport);
   record_.begin(setting.hosts);
   planner_ = Planner(std::move(setting));
-  messages_.record(&record_.recorder(), record_.tracing());
+  const Owner owned(*this);
+  messages_(owned).record(&record_.recorder(), record_.tracing());
 }
 
 Result<std::string> Communicator::Implementation::transport_to(Rank peer) const {
@@ -142,23 +144,23 @@ Status Communicator::Implementation::close(bool is_told) {
   bool was_told = false;
   std::optional<Failure> late;
   {
-    Owner owner(*this);
-    if (has_device_way() && !verdict_.broken()) end_what_devices_made_as_owner();
+    const Owner owned(*this);
+    if (has_device_way() && !verdict_.broken()) end_what_devices_made(owned);
     was_told = verdict_.broken().has_value();
-    if (!was_told && record_.is_requested()) write_dump_as_owner(record_.requested_reason());
+    if (!was_told && record_.is_requested()) write_dump(owned, record_.requested_reason());
     // A lost link may only mean that its rank has left.
     if (!was_told && verdict_.suspicion() && verdict_.suspicion()->kind != ErrorKind::peer_lost) {
-      break_as_owner(*verdict_.suspicion(), true);
+      break_with(owned, *verdict_.suspicion(), true);
       late = verdict_.broken();
     }
     if (!verdict_.broken() && !verdict_.suspicion()) {
-      if (const auto unread = unread_as_owner(true)) {
-        break_as_owner(*unread, true);
+      if (const auto unread = this->unread(owned, true)) {
+        break_with(owned, *unread, true);
         late = verdict_.broken();
       }
     }
-    if (!verdict_.broken()) break_as_owner(destroyed(), false);
-    stream_calls_.abandon_as_owner(for_caller(destroyed()));
+    if (!verdict_.broken()) break_with(owned, destroyed(), false);
+    stream_calls_.abandon(owned, for_caller(destroyed()));
     if (auto* tracing = record_.tracing()) tracing->write();
   }
   publish_end(!was_told);
@@ -186,28 +188,28 @@ Status Communicator::Implementation::called_from_outside() const {
        "the function of a reduction uses the communicator that called it", std::nullopt}));
 }
 
-void Communicator::Implementation::wait_to_own() {
+Owned Communicator::Implementation::wait_to_own() {
   value_or_throw(called_from_outside());
-  turns_.wait_to_own([this] { waiter_->ring(); });
+  return turns_.wait_to_own([this] { waiter_->ring(); });
 }
 
-void Communicator::Implementation::release_to_background() {
+void Communicator::Implementation::release_to_background(Owned owned) {
   // Operations go on in the parent; threads that do not exist here may hold asio's locks.
-  if (is_forked()) return disown();
-  const bool must_wake = background_->sleeps() && !left_to_background_as_owner();
-  if (!busy_as_owner()) return disown_idle();
+  if (is_forked()) return disown(owned);
+  const bool must_wake = background_->sleeps() && !left_to_background(owned);
+  if (!busy(owned)) return disown_idle(owned);
   // seq_cst; partner: Background::turn, which marks itself awake before it tries to own. It gets
   // the flag, or is seen to be awake here. If it has gone to sleep since, it had the flag.
-  disown();
+  disown(owned);
   if (must_wake || !background_->sleeps()) background_->schedule();
 }
 
-bool Communicator::Implementation::left_to_background_as_owner() {
+bool Communicator::Implementation::left_to_background(Owned owned) {
   const auto until = background_->sleeps_until();
   // If its announcement was taken back, peers do not wake it.
   if (!waiter_->announced()) return false;
-  if (progress_as_owner(Messages::Attention::everyone)) return false;
-  return supervise_as_owner(Clock::now()) >= until;
+  if (progress(owned, Messages::Attention::everyone)) return false;
+  return supervise(owned, Clock::now()) >= until;
 }
 
 void Communicator::Implementation::set_limit(Operation& operation, Clock::time_point now,
@@ -219,15 +221,15 @@ void Communicator::Implementation::set_limit(Operation& operation, Clock::time_p
   operation.deadline = deadline_after(timeout.count() > 0 ? timeout : options_.timeout, now);
 }
 
-Result<std::shared_ptr<Work::State>> Communicator::Implementation::begin_as_owner(
-    const Call& call) try {
-  CCOLL_TRY(usable_as_owner());
+Result<std::shared_ptr<Work::State>> Communicator::Implementation::begin(Owned owned,
+                                                                         const Call& call) try {
+  CCOLL_TRY(usable(owned));
   auto operation = std::make_shared<CollectiveOperation>();
   // Allocate first: a throw after the operation has begun would free the buffers that it uses.
   auto work = std::make_shared<Work::State>(Work::State{shared_from_this(), {operation}});
-  if (auto ready = make_ready(call, *operation); !ready) {
+  if (auto ready = make_ready(owned, call, *operation); !ready) {
     // The other ranks would wait for this one.
-    break_as_owner(ready.error(), true);
+    break_with(owned, ready.error(), true);
     return tl::unexpected(*verdict_.broken());
   }
   if (log().tells(LogLevel::trace))
@@ -238,25 +240,25 @@ Result<std::shared_ptr<Work::State>> Communicator::Implementation::begin_as_owne
   set_limit(*operation, Clock::now(), call.timeout);
   if (operation->gate) operation->deadline = Clock::time_point::max();
   operation->publish_at = operation->begun + kPublishAfter;
-  const auto place = collectives_.place_for(call.from_graph);
-  if (!call.gate && collectives_.is_numbered_before(place)) {
-    if (auto numbered = number_as_owner(*operation); !numbered) {
-      break_as_owner(numbered.error(), true);
+  const auto place = collectives_(owned).place_for(call.from_graph);
+  if (!call.gate && collectives_(owned).is_numbered_before(place)) {
+    if (auto numbered = number(owned, *operation); !numbered) {
+      break_with(owned, numbered.error(), true);
       return tl::unexpected(numbered.error());
     }
   } else {
-    operation->run.sequence = collectives_.likely_number(place);
+    operation->run.sequence = collectives_(owned).likely_number(place);
   }
-  collectives_.insert(place, std::move(operation));
+  collectives_(owned).insert(place, std::move(operation));
   turns_.begin();
   return work;
 } catch (...) {
-  threw_as_owner(failure_of(std::current_exception()));
+  threw(owned, failure_of(std::current_exception()));
   return tl::unexpected(*verdict_.broken());
 }
 
-void Communicator::Implementation::limit_gated_as_owner(CollectiveOperation& operation,
-                                                        Clock::time_point now) {
+void Communicator::Implementation::limit_gated(Owned /*owned*/, CollectiveOperation& operation,
+                                               Clock::time_point now) {
   // A call that counted as reached waits for its stream again once all ranks have entered it.
   if (!operation.gate->reached()) operation.deadline = Clock::time_point::max();
   if (operation.deadline != Clock::time_point::max() || !operation.gate->reached()) return;
@@ -264,34 +266,35 @@ void Communicator::Implementation::limit_gated_as_owner(CollectiveOperation& ope
   operation.publish_at = operation.begun + kPublishAfter;
 }
 
-Status Communicator::Implementation::number_as_owner(CollectiveOperation& operation) {
+Status Communicator::Implementation::number(Owned owned, CollectiveOperation& operation) {
   auto& run = operation.run;
   if (!operation.label.empty() || run.custom)
-    record_.labels().set(collectives_.next_number(), note_of(operation.label, run.custom));
-  if (record_as_owner(run.signature)) CCOLL_TRY(compare_with_ahead());
-  run.sequence = collectives_.take_number();
+    record_.labels().set(collectives_(owned).next_number(), operation.note());
+  if (record(owned, run.signature)) CCOLL_TRY(compare_with_ahead());
+  run.sequence = collectives_(owned).take_number();
   operation.is_numbered = true;
   return {};
 }
 
-Result<std::shared_ptr<Plan>> Communicator::Implementation::plan_for(const Call& call,
+Result<std::shared_ptr<Plan>> Communicator::Implementation::plan_for(Owned owned, const Call& call,
                                                                      const Signature& asked) {
   const auto key = planner_.key_of(call, asked);
-  if (auto found = plans_.find(key)) return found;
+  if (auto found = plans_(owned).find(key)) return found;
   const auto request = planner_.request_for(call, asked);
   if (!request) return tl::unexpected(request.error());
   auto plan = Plan::make(*request, links_);
   if (!plan) return tl::unexpected(plan.error());
   if (auto* tracing = record_.tracing())
     (*plan)->observe(tracing->observer_for(*request, call.ragged()));
-  return plans_.keep(key, std::move(*plan));
+  return plans_(owned).keep(key, std::move(*plan));
 }
 
-Status Communicator::Implementation::make_ready(const Call& call, CollectiveOperation& operation) {
+Status Communicator::Implementation::make_ready(Owned owned, const Call& call,
+                                                CollectiveOperation& operation) {
   auto& run = operation.run;
   run.signature = signature_of(call);
-  if (call.on_device) return make_ready_beside(*call.on_device, operation);
-  auto plan = plan_for(call, run.signature);
+  if (call.on_device) return make_ready_beside(owned, *call.on_device, operation);
+  auto plan = plan_for(owned, call, run.signature);
   if (!plan) return tl::unexpected(plan.error());
   operation.plan = *plan;
   run.signature.algorithm = static_cast<std::uint8_t>((*plan)->algorithm());
@@ -324,70 +327,69 @@ Status Communicator::Implementation::make_ready(const Call& call, CollectiveOper
   return {};
 }
 
-Status Communicator::Implementation::run_as_owner(const Call& call) {
-  CCOLL_TRY(alone_as_owner(call));
-  const auto work = begin_as_owner(call);
+Status Communicator::Implementation::run(Owned owned, const Call& call) {
+  CCOLL_TRY(alone(owned, call));
+  const auto work = begin(owned, call);
   if (!work) return tl::unexpected(work.error());
-  return finish_as_owner(**work);
+  return finish(owned, **work);
 }
 
-Status Communicator::Implementation::finish_as_owner(const Work::State& work) {
+Status Communicator::Implementation::finish(Owned owned, const Work::State& work) {
   const auto& run = static_cast<const CollectiveOperation*>(work.operations.front().get())->run;
   const Collectives::Blocking blocking{run.signature, run.sequence};
   const struct Unblock {
     Collectives& collectives;
     ~Unblock() { collectives.unblock(); }
-  } unblock{collectives_};
-  collectives_.block(blocking);
-  wait_as_owner(work, Clock::time_point::max());
+  } unblock{collectives_(owned)};
+  collectives_(owned).block(blocking);
+  wait(owned, work, Clock::time_point::max());
   // A collective fails only together with all that is under way.
   if (work.failure() != nullptr) return tl::unexpected(*verdict_.broken());
   return {};
 }
 
-Clock::time_point Communicator::Implementation::supervise_as_owner(Clock::time_point now) {
-  return guarded_as_owner([&] { return std::optional(look_at_limits_as_owner(now)); })
-      .value_or(now);
+Clock::time_point Communicator::Implementation::supervise(Owned owned, Clock::time_point now) {
+  return guarded(owned, [&] { return std::optional(look_at_limits(owned, now)); }).value_or(now);
 }
 
-bool Communicator::Implementation::progress_as_owner(Messages::Attention attention) try {
+bool Communicator::Implementation::progress(Owned owned, Messages::Attention attention) try {
   bool moved = false;
-  if (verdict_.has_news() && take_news_as_owner(!verdict_.suspicion())) return true;
+  if (verdict_.has_news() && take_news(owned, !verdict_.suspicion())) return true;
   if (is_forked() || (verdict_.suspicion() && !verdict_.broken())) return false;
   // Do this in a broken communicator, too: its streams must go on.
-  if (stream_calls_.busy_as_owner()) [[unlikely]]
-    moved |= stream_calls_.advance_as_owner(*this);
-  moved |= !collectives_.empty() && advance_collective_as_owner();
+  if (stream_calls_.busy(owned)) [[unlikely]]
+    moved |= stream_calls_.advance(owned, *this);
+  moved |= !collectives_(owned).empty() && advance_collective(owned);
   if (verdict_.broken() || verdict_.suspicion()) return false;
-  auto messages_moved = messages_.advance(attention);
+  auto messages_moved = messages_(owned).advance(attention);
   if (!messages_moved) {
-    failed_as_owner(std::move(messages_moved.error()));
+    failed(owned, std::move(messages_moved.error()));
     return false;
   }
   moved |= *messages_moved;
-  if (stream_calls_.busy_as_owner()) [[unlikely]]
-    moved |= stream_calls_.advance_as_owner(*this);
-  if (!moved && verdict_.has_news() && take_news_as_owner()) return true;
+  if (stream_calls_.busy(owned)) [[unlikely]]
+    moved |= stream_calls_.advance(owned, *this);
+  if (!moved && verdict_.has_news() && take_news(owned)) return true;
   if (moved) turns_.move();
-  if (moved && waits_reported_) take_waits_back_as_owner();
+  if (moved && waits_reported_(owned)) take_waits_back(owned);
   return moved;
 } catch (...) {
-  threw_as_owner(failure_of(std::current_exception()));
+  threw(owned, failure_of(std::current_exception()));
   return false;
 }
 
-bool Communicator::Implementation::advance_collective_as_owner() {
-  const auto& operation = collectives_.front();
+bool Communicator::Implementation::advance_collective(Owned owned) {
+  const auto& operation = collectives_(owned).front();
   auto& plan = *operation->plan;
   if (operation->is_held_back()) return false;
   if (!operation->started) {
     if (!operation->is_numbered)
-      if (auto numbered = number_as_owner(*operation); !numbered) {
-        collective_failed_as_owner(std::move(numbered.error()));
+      if (auto numbered = number(owned, *operation); !numbered) {
+        collective_failed(owned, std::move(numbered.error()));
         return false;
       }
     if (operation->gate) {
-      limit_gated_as_owner(*operation, Clock::now());
+      limit_gated(owned, *operation, Clock::now());
       stands_.set(std::nullopt);
     }
     if (operation->premultiplication) (*operation->premultiplication)();
@@ -398,77 +400,79 @@ bool Communicator::Implementation::advance_collective_as_owner() {
   }
   auto moved = plan.advance();
   if (!moved) {
-    collective_failed_as_owner(std::move(moved.error()));
+    collective_failed(owned, std::move(moved.error()));
     return false;
   }
   if (plan.rests()) return operation->parts->go_on(operation->run) || *moved;
   if (!plan.done()) return *moved;
   if (operation->widening) operation->widening->narrow();
-  const auto finished = collectives_.take_front();
+  const auto finished = collectives_(owned).take_front();
   record_.call_ended(finished->run.sequence);
   finished->end();
   return true;
 }
 
-void Communicator::Implementation::collective_failed_as_owner(Failure failure) {
-  const auto& operation = *collectives_.front();
+void Communicator::Implementation::collective_failed(Owned owned, Failure failure) {
+  const auto& operation = *collectives_(owned).front();
   if (failure.kind == ErrorKind::peer_lost)
     failure.message =
         fmt::format("{}, {}: {}", name_of(operation), operation.plan->standing(), failure.message);
   else if (failure.kind == ErrorKind::mismatch && operation.plan->different())
-    return ask_for_label_as_owner(operation, std::move(failure));
+    return ask_for_label(owned, operation, std::move(failure));
   else if (failure.kind != ErrorKind::mismatch)
     failure.message = fmt::format("{}: {}", name_of(operation), failure.message);
-  failed_as_owner(std::move(failure));
+  failed(owned, std::move(failure));
 }
 
-bool Communicator::Implementation::wait_as_owner(const Work::State& work, Clock::time_point limit) {
+bool Communicator::Implementation::wait(Owned owned, const Work::State& work,
+                                        Clock::time_point limit) {
   constexpr unsigned kRoundsBetweenLooks = 64;
   SpinPolicy patience(planner_.is_oversubscribed());
   Remaining remaining(work);
   std::optional<std::uint64_t> rested;
   unsigned rounds = 0;
   while (!remaining.none()) {
-    if (progress_as_owner()) {
+    if (progress(owned)) {
       patience.reset();
       if (++rounds % kRoundsBetweenLooks != 0) continue;
       // Time limits hold even while something moves.
       const auto now = Clock::now();
       if (now >= limit) return remaining.none();
-      supervise_as_owner(now);
+      supervise(owned, now);
       if (!turns_.must_pass(rested) || remaining.none()) continue;
     }
     if (turns_.must_pass(rested)) {
       if (limit != Clock::time_point::max() && Clock::now() >= limit) return remaining.none();
-      rested = turns_.rest(limit);
+      rested = turns_.rest(owned, limit);
       continue;
     }
     if (patience.keep_polling()) continue;
     const auto now = Clock::now();
     if (now >= limit) return false;
-    const auto next = std::min({supervise_as_owner(now), limit, turns_.rest_until()});
+    const auto next = std::min({supervise(owned, now), limit, turns_.rest_until()});
     if (remaining.none()) break;
     waiter_->prepare();
-    if (!progress_as_owner(Messages::Attention::everyone) && !turns_.must_pass(rested))
-      sleep_as_owner(work, now, next);
+    if (!progress(owned, Messages::Attention::everyone) && !turns_.must_pass(rested))
+      sleep(owned, work, now, next);
     waiter_->awake();
     turns_.end_rests(Clock::now());
   }
   return true;
 }
 
-void Communicator::Implementation::sleep_as_owner(const Work::State& work, Clock::time_point now,
-                                                  Clock::time_point until) {
-  auto awaited = awaited_as_owner(work);
+void Communicator::Implementation::sleep(Owned owned, const Work::State& work,
+                                         Clock::time_point now, Clock::time_point until) {
+  auto awaited = this->awaited(owned, work);
   waiter_->sleep(until - now);
-  note_sleep_as_owner(std::move(awaited), Clock::now() - now);
+  note_sleep(owned, std::move(awaited), Clock::now() - now);
 }
 
 void Communicator::Implementation::poll() {
-  if (background_->is_due() || !try_own()) return;
-  const Owner owner(*this, std::adopt_lock);
-  progress_as_owner();
-  supervise_as_owner(Clock::now());
+  const auto free = background_->is_due() ? std::nullopt : try_own();
+  if (!free) return;
+  const Owner owned(*this, *free);
+  progress(owned);
+  supervise(owned, Clock::now());
 }
 
 }  // namespace ccoll

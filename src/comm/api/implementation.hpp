@@ -79,9 +79,6 @@ class Communicator::Implementation final
     if (!result) raise(for_caller(std::move(result.error()), label));
     if constexpr (!std::is_void_v<T>) return std::move(*result);
   }
-  Work begun_or_throw(Result<Work> work, const CallOptions& options) const {
-    return value_or_raise(std::move(work), options.label);
-  }
   const Planner& planner() const { return planner_; }
   Result<std::string> transport_to(Rank peer) const;
 
@@ -89,50 +86,53 @@ class Communicator::Implementation final
   /// continue in the background.
   class Owner {
    public:
-    explicit Owner(Implementation& communicator) : communicator_(communicator) {
-      if (!communicator_.try_own()) communicator_.wait_to_own();
-    }
+    explicit Owner(Implementation& communicator)
+        : communicator_(communicator), owned_(communicator.own()) {}
     /// Adopts the flag, which this thread already holds.
-    Owner(Implementation& communicator, std::adopt_lock_t) : communicator_(communicator) {}
+    Owner(Implementation& communicator, Owned owned) : communicator_(communicator), owned_(owned) {}
     ~Owner() {
-      if (communicator_.busy_as_owner())
-        communicator_.release_to_background();
+      if (communicator_.busy(owned_))
+        communicator_.release_to_background(owned_);
       else
-        communicator_.disown_idle();
+        communicator_.disown_idle(owned_);
     }
     Owner(const Owner&) = delete;
     Owner& operator=(const Owner&) = delete;
 
+    operator Owned() const { return owned_; }
+
    private:
     Implementation& communicator_;
+    [[no_unique_address]] const Owned owned_;
   };
 
   /// Puts a checked call into the queue of collectives.
-  Result<std::shared_ptr<Work::State>> begin_as_owner(const Call& call);
+  Result<std::shared_ptr<Work::State>> begin(Owned owned, const Call& call);
   /// Sets messages going, arguments already checked.
-  Status begin_as_owner(std::span<const std::shared_ptr<MessageOperation>> operations,
-                        std::chrono::milliseconds timeout);
+  Status begin(Owned owned, std::span<const std::shared_ptr<MessageOperation>> operations,
+               std::chrono::milliseconds timeout);
   /// Returns the message that such a probe finds at this moment.
-  Result<std::optional<Received>> look_as_owner(const Pattern& pattern);
-  /// Begins it and waits until it is over. alone_as_owner() must hold before.
-  Status run_as_owner(const Call& call);
+  Result<std::optional<Received>> look(Owned owned, const Pattern& pattern);
+  /// Begins it and waits until it is over. alone() must hold before.
+  Status run(Owned owned, const Call& call);
   /// Fails if a thread is in a blocking collective of this communicator.
-  Status alone_as_owner(const Call& call) const { return collectives_.alone(call); }
+  Status alone(Owned owned, const Call& call) const { return collectives_(owned).alone(call); }
   // repeat.cpp
   /// Makes a blocking collective that differs from a recent one only in its buffers. It is done on
   /// return, or put into options.unfinished; a failure is thrown. Returns false if the call has to
   /// be made the general way. Takes the owner flag.
   bool repeat(const Outline& asked, const Blocks& blocks, const CallOptions& options);
   /// Remembers that `operation` was `call`, to repeat it once it has ended well.
-  void remember_as_owner(const Call& call, std::shared_ptr<CollectiveOperation> operation);
+  void remember(Owned owned, const Call& call, std::shared_ptr<CollectiveOperation> operation);
 
   // message_calls.cpp: the short way of blocking calls of short messages. They return false, or
   // nothing, if the call has to be made the general way.
-  bool send_short_as_owner(const MessageRequest& request, const Pattern& to);
-  std::optional<Received> recv_short_as_owner(const MessageRequest& request, const Pattern& from);
+  bool send_short(Owned owned, const MessageRequest& request, const Pattern& to);
+  std::optional<Received> recv_short(Owned owned, const MessageRequest& request,
+                                     const Pattern& from);
 
   /// Waits until the collective of a blocking call is over; returns its failure, if any.
-  Status finish_as_owner(const Work::State& work);
+  Status finish(Owned owned, const Work::State& work);
 
   // stream_submission.cpp: calls in CUDA streams, whose arguments are already checked. The caller
   // does not hold the owner flag.
@@ -155,7 +155,7 @@ class Communicator::Implementation final
   const DeviceWayPick& device_way() const { return device_way_; }
   bool has_device_way() const { return stream_calls_.device_way() != nullptr; }
   /// Breaks the communicator: a device's result is incomplete.
-  void device_failed_as_owner(const Failure& failure);
+  void device_failed(Owned owned, const Failure& failure);
   /// The same for requests that are not checked yet (message_calls.cpp).
   Result<Work> begin_in_stream(std::string_view call, std::span<const MessageRequest> requests,
                                const CallOptions& options);
@@ -188,7 +188,7 @@ class Communicator::Implementation final
   Result<std::shared_ptr<Implementation>> shrink(const GroupOptions& options, Ranks excluded = {});
 
   /// Makes progress until all are done or `limit` has passed; false in the latter case.
-  bool wait_as_owner(const Work::State& work, Clock::time_point limit);
+  bool wait(Owned owned, const Work::State& work, Clock::time_point limit);
   /// Makes one round of progress, unless another thread is making it.
   void poll();
   /// Aborts if anything of this rank is under way; otherwise does nothing. Takes the owner flag.
@@ -213,8 +213,8 @@ class Communicator::Implementation final
   Counters counters();
   /// The ranks that a thread waiting for `work` waits for at present; from receives, only named
   /// ranks. A rank may be listed twice.
-  std::vector<Rank> awaited_as_owner(const Work::State& work) const noexcept;
-  void note_sleep_as_owner(std::vector<Rank> awaited, Clock::duration time) noexcept {
+  std::vector<Rank> awaited(Owned owned, const Work::State& work) const noexcept;
+  void note_sleep(Owned /*owned*/, std::vector<Rank> awaited, Clock::duration time) noexcept {
     record_.slept(std::move(awaited), time);
   }
 
@@ -230,31 +230,31 @@ class Communicator::Implementation final
   void forked() override;
 
   // For Background, on the service thread:
-  bool try_own() { return turns_.try_own(); }
-  void disown() { turns_.disown(); }
+  std::optional<Owned> try_own() { return turns_.try_own(); }
+  void disown(Owned owned) { turns_.disown(owned); }
   /// Releases the flag with nothing under way. If a stream has reached a call meanwhile, nobody
   /// else would begin it: its thread saw that a turn is due, or that the flag is held.
-  void disown_idle() {
-    disown();
+  void disown_idle(Owned owned) {
+    disown(owned);
     if (has_reached()) [[unlikely]]
       begin_what_is_reached();
   }
   bool has_reached() const { return stream_calls_.has_reached(); }
   void begin_what_is_reached();
   bool is_forked() const { return forked_.load(std::memory_order_relaxed); }
-  bool busy_as_owner() const {
-    return !collectives_.empty() || messages_.busy() || stream_calls_.busy_as_owner();
+  bool busy(Owned owned) const {
+    return !collectives_(owned).empty() || messages_(owned).busy() || stream_calls_.busy(owned);
   }
   /// Whether a thread waits for the owner flag: a waiting owner then lets it in.
   bool wanted() const { return turns_.is_wanted(); }
   /// Makes one round over all operations; true if anything moved. The last round before a sleep
   /// attends to every rank. An exception breaks the communicator, because callers must not free
   /// buffers that an operation still uses.
-  bool progress_as_owner(Messages::Attention attention = Messages::Attention::awaited);
+  bool progress(Owned owned, Messages::Attention attention = Messages::Attention::awaited);
   /// Looks at deadlines and at the ranks waited for; returns when to look again.
-  Clock::time_point supervise_as_owner(Clock::time_point now);
+  Clock::time_point supervise(Owned owned, Clock::time_point now);
   /// Breaks the communicator on all ranks: progress threw (out of memory, or a defect).
-  void threw_as_owner(const Failure& failure);
+  void threw(Owned owned, const Failure& failure);
   /// The same outside of progress: `call` threw half-way, and the other ranks would wait for it.
   /// Takes the owner flag; throws.
   [[noreturn]] void call_threw(std::string_view call, Failure failure, std::string_view label);
@@ -267,24 +267,28 @@ class Communicator::Implementation final
   Status make_whole();
   void configure();
 
-  void wait_to_own();
+  Owned own() {
+    const auto owned = try_own();
+    return owned ? *owned : wait_to_own();
+  }
+  Owned wait_to_own();
   /// Releases the flag while operations are under way.
-  void release_to_background();
+  void release_to_background(Owned owned);
 
-  void sleep_as_owner(const Work::State& work, Clock::time_point now, Clock::time_point until);
+  void sleep(Owned owned, const Work::State& work, Clock::time_point now, Clock::time_point until);
   /// Whether nothing under way can go on before the Background wakes anyway.
-  bool left_to_background_as_owner();
+  bool left_to_background(Owned owned);
   /// Returns the optional from `step`; nothing if it throws, which breaks the communicator.
   template <typename Step>
-  auto guarded_as_owner(Step step) -> decltype(step()) {
+  auto guarded(Owned owned, Step step) -> decltype(step()) {
     try {
       return step();
     } catch (...) {
-      threw_as_owner(failure_of(std::current_exception()));
+      threw(owned, failure_of(std::current_exception()));
       return std::nullopt;
     }
   }
-  Clock::time_point look_at_limits_as_owner(Clock::time_point now);
+  Clock::time_point look_at_limits(Owned owned, Clock::time_point now);
 
   // device_calls.cpp
   /// Takes the resources that calls in streams need, if this rank has a GPU.
@@ -310,7 +314,7 @@ class Communicator::Implementation final
   Result<const OnDevice*> device_program_for(const Call& call);
   Result<OnDevice> load_device_program(const Call& call, const Signature& asked);
   /// Prepares the host's part of a call that devices make.
-  Status make_ready_beside(Algorithm algorithm, CollectiveOperation& operation);
+  Status make_ready_beside(Owned owned, Algorithm algorithm, CollectiveOperation& operation);
   /// Returns nothing if the ranks' streams are captured apart: then the host makes it on all ranks.
   /// Holds the streams' device_submission(), unless this thread's open group has put off calls.
   Result<std::optional<Work>> begin_on_device(const Call& call, std::optional<cudaStream_t> stream,
@@ -326,9 +330,9 @@ class Communicator::Implementation final
   Result<device::Entry> enter(device::StreamOp& stream_op, const Entering& entering,
                               Clock::time_point until);
   /// Lets other hosts end their parts: a caller learns from its stream alone that a call is over.
-  void end_what_devices_made_as_owner();
+  void end_what_devices_made(Owned owned);
   /// The error that kept a call from being entered, or that its limit has passed.
-  Failure not_entered_as_owner(const Result<device::Entry>& entry, bool is_captured);
+  Failure not_entered(Owned owned, const Result<device::Entry>& entry, bool is_captured);
 
   // stream_submission.cpp
   Result<Work> begin_by_host(Call call, std::optional<cudaStream_t> stream);
@@ -405,42 +409,40 @@ class Communicator::Implementation final
                         const std::vector<std::uint32_t>& awaited) const;
 
   /// `asked` is the call's signature.
-  Result<std::shared_ptr<Plan>> plan_for(const Call& call, const Signature& asked);
+  Result<std::shared_ptr<Plan>> plan_for(Owned owned, const Call& call, const Signature& asked);
 
   /// Sets its plan and its run, except for the sequence number.
-  Status make_ready(const Call& call, CollectiveOperation& operation);
+  Status make_ready(Owned owned, const Call& call, CollectiveOperation& operation);
   /// Numbers the call; all calls before it must have their numbers.
-  Status number_as_owner(CollectiveOperation& operation);
+  Status number(Owned owned, CollectiveOperation& operation);
   /// Starts the time limit of a call in a stream when the stream has reached it.
-  void limit_gated_as_owner(CollectiveOperation& operation, Clock::time_point now);
-  Status put_into_queues_as_owner(std::span<const std::shared_ptr<MessageOperation>> operations,
-                                  std::chrono::milliseconds timeout);
+  void limit_gated(Owned owned, CollectiveOperation& operation, Clock::time_point now);
   void set_limit(Operation& operation, Clock::time_point now,
                  std::chrono::milliseconds timeout) const;
   /// Whether neighbours have published calls that are to be compared.
-  bool record_as_owner(const Signature& signature) {
+  bool record(Owned /*owned*/, const Signature& signature) {
     record_.call_begins(signature);
     return ahead_.has_any();
   }
-  bool advance_collective_as_owner();
+  bool advance_collective(Owned owned);
   /// Handles a failure of the first one in the queue.
-  void collective_failed_as_owner(Failure failure);
+  void collective_failed(Owned owned, Failure failure);
 
   // The short ways
   /// Whether nothing is under way and nothing wrong.
-  bool calm_as_owner() const {
-    return !busy_as_owner() && !collectives_.is_blocking() && verdict_.is_calm() &&
+  bool calm(Owned owned) const {
+    return !busy(owned) && !collectives_(owned).is_blocking() && verdict_.is_calm() &&
            !closed_.load(std::memory_order_relaxed);
   }
   /// Waits until the link has taken a pushed message.
-  void flush_as_owner(const MessageRequest& request, const Pattern& to);
+  void flush(Owned owned, const MessageRequest& request, const Pattern& to);
 
   // repeat.cpp
-  void compare_or_raise_as_owner();
+  void compare_or_raise(Owned owned);
   /// Polls for a moment, until it is done or has failed; `is_brief`: for a shorter moment.
-  Plan::Polled poll_as_owner(Plan& plan, bool is_brief);
-  Result<std::shared_ptr<Work::State>> queue_repeated_as_owner(
-      const std::shared_ptr<CollectiveOperation>& operation, Plan::Polled polled);
+  Plan::Polled poll(Owned owned, Plan& plan, bool is_brief);
+  Result<std::shared_ptr<Work::State>> queue_repeated(
+      Owned owned, const std::shared_ptr<CollectiveOperation>& operation, Plan::Polled polled);
 
   // dumping.cpp
   std::vector<dump::Peer> peers(const std::vector<Rank>& ranks) const;
@@ -449,40 +451,41 @@ class Communicator::Implementation final
   /// For a call of which only the device's part is left.
   dump::UnderWay under_way_on_device(std::uint64_t number,
                                      const FlightRecorder::Times& times) const;
-  Record::Standing standing_as_owner() const;
+  Record::Standing standing(Owned owned) const;
   /// Runs before operations end with a failure.
-  void keep_standing_as_owner() noexcept;
-  dump::Dump dump_as_owner(std::string_view reason) const;
-  void write_dump_as_owner(std::string_view reason) noexcept;
+  void keep_standing(Owned owned) noexcept;
+  dump::Dump dump(Owned owned, std::string_view reason) const;
+  void write_dump(Owned owned, std::string_view reason) noexcept;
   void try_to_dump(int tries);
 
   /// Runs before operations end with it.
-  void note_failure_as_owner(const Failure& failure) noexcept;
+  void note_failure(Owned owned, const Failure& failure) noexcept;
 
   // failures.cpp
-  Status usable_as_owner();
+  Status usable(Owned owned);
   /// The failure that the control path has reported.
   std::optional<Failure> news() const;
   /// Ends devices' calls at once; the next progress ends the others with it, if it is the first.
   void hear(const Failure& failure);
-  void failed_as_owner(Failure failure);
+  void failed(Owned owned, Failure failure);
   /// Breaks with `failure` when `grace` is over, unless the control path brings a cause.
-  void suspect_as_owner(Failure failure, Clock::duration grace);
+  void suspect(Owned owned, Failure failure, Clock::duration grace);
   /// Ends every operation with `failure`; `tell`: also on the other ranks.
-  void break_as_owner(const Failure& failure, bool tell);
+  void break_with(Owned owned, const Failure& failure, bool tell);
   /// The same in a forked child, where links and files are the parent's.
-  void break_copy_as_owner(const Failure& failure);
+  void break_copy(Owned owned, const Failure& failure);
   /// True if the news breaks the communicator. `may_wait`: while anything moves, calls that a
   /// rank's loss has ended elsewhere may still end well here, with data that has arrived.
-  bool take_news_as_owner(bool may_wait = false);
+  bool take_news(Owned owned, bool may_wait = false);
   /// Tells the links which ranks have gone.
-  void take_departures_as_owner();
+  void take_departures(Owned owned);
   /// Notes that this rank of the job has gone.
   void depart(std::uint32_t rank, Departure how, const Failure& why);
   /// Ends everything: a rank is lost, and calls under way, or the next one, need it.
-  void end_by_loss_as_owner(const Failure& loss);
+  void end_by_loss(Owned owned, const Failure& loss);
   /// The loss that blocks everything; nothing while anything may move. `next`: as in long_gone().
-  std::optional<Failure> ending_loss_as_owner(Clock::time_point now, Clock::time_point& next) const;
+  std::optional<Failure> ending_loss(Owned owned, Clock::time_point now,
+                                     Clock::time_point& next) const;
   /// Makes a shortage or an exception here a failure of this rank, to tell the others.
   Failure failed_here(const Failure& failure) const;
 
@@ -494,57 +497,53 @@ class Communicator::Implementation final
   /// Publishes the end of calls; `compared`: with the last calls, which ring neighbours compare.
   void publish_end(bool compared);
   /// A slice that no call here expected; if the rank `closes`, unless last calls tell more.
-  std::optional<Failure> unread_as_owner(bool closes) const;
+  std::optional<Failure> unread(Owned owned, bool closes) const;
   /// Notes that this rank of the job has closed; rank 0 tells the others once all have.
   void note_closed(std::uint32_t rank);
   /// Waits until peers have this rank's or it has theirs; after private sizes, until all have
   /// closed.
   void await_last_calls();
   /// A slice showed that its sender makes another call: the failure waits for that call's label.
-  void ask_for_label_as_owner(const CollectiveOperation& operation, Failure failure);
+  void ask_for_label(Owned owned, const CollectiveOperation& operation, Failure failure);
 
   // failures.cpp
   std::string name_of(const CollectiveOperation& operation) const;
   std::string name_of(std::uint64_t sequence, const Signature& signature,
                       std::string_view label) const;
-  static std::string note_of(std::string_view label,
-                             const std::shared_ptr<const Reduction::Custom>& reduction);
   std::string ranks_text(const std::vector<Rank>& ranks) const;
   /// For a call that timed out: its progress, how long it stands there, the ranks it waits for.
   std::string whereabouts(const CollectiveOperation& operation, Clock::time_point now) const;
-  /// The reason why it has not begun.
-  static std::string_view not_begun(const CollectiveOperation& operation);
-  void publish_as_owner(CollectiveOperation& operation, Clock::time_point now);
+  void publish(Owned owned, CollectiveOperation& operation, Clock::time_point now);
   /// Tells control which ranks this rank waits for; taken back once anything moves.
-  void report_waits_as_owner();
-  void take_waits_back_as_owner();
+  void report_waits(Owned owned);
+  void take_waits_back(Owned owned);
   /// Looks once, shortly before an operation's time limit, whether ranks wait in a cycle; true when
   /// that moment is now.
-  bool seek_cycle_as_owner(Operation& operation, std::uint64_t sequence, Clock::time_point now,
-                           Clock::time_point& next);
+  bool seek_cycle(Owned owned, Operation& operation, std::uint64_t sequence, Clock::time_point now,
+                  Clock::time_point& next);
   /// "; ranks wait in a cycle: …", if so; empty if that is not known.
   std::string cycle_of(std::uint64_t sequence) const;
-  bool supervise_collective_as_owner(CollectiveOperation& operation, Clock::time_point now,
-                                     Clock::time_point& next);
-  void supervise_messages_as_owner(Clock::time_point now, Clock::time_point& next);
+  bool supervise_collective(Owned owned, CollectiveOperation& operation, Clock::time_point now,
+                            Clock::time_point& next);
+  void supervise_messages(Owned owned, Clock::time_point now, Clock::time_point& next);
   /// The failure of a call that waits only for `gone` ranks whose links were never connected.
-  std::optional<Failure> in_vain_as_owner(const std::vector<Rank>& gone) const;
+  std::optional<Failure> in_vain(Owned owned, const std::vector<Rank>& gone) const;
   /// Has control find out which of `ranks` have left without a goodbye arriving.
   void look_for(const std::vector<Rank>& ranks);
 
   // long_waits.cpp
   /// Whether the operation has just reached the next stage of a long wait.
-  LongWait long_wait_as_owner(Operation& operation, Clock::time_point now,
-                              Clock::time_point& next) const;
-  void look_at_long_wait_as_owner(CollectiveOperation& operation, Clock::time_point now,
-                                  Clock::time_point& next);
-  void log_long_waits_as_owner(std::span<const std::shared_ptr<MessageOperation>> late,
-                               Clock::time_point now) const;
+  LongWait long_wait(Owned owned, Operation& operation, Clock::time_point now,
+                     Clock::time_point& next) const;
+  void look_at_long_wait(Owned owned, CollectiveOperation& operation, Clock::time_point now,
+                         Clock::time_point& next);
+  void log_long_waits(Owned owned, std::span<const std::shared_ptr<MessageOperation>> late,
+                      Clock::time_point now) const;
 
   /// Asks the ranks that the call waits for, at this step or later, shortly before its time limit.
-  void ask_for_stands_as_owner(const CollectiveOperation& operation, Clock::time_point now);
+  void ask_for_stands(Owned owned, const CollectiveOperation& operation, Clock::time_point now);
   /// The same for any ranks: they know nothing about messages, and answer with their own position.
-  void ask_for_stands_as_owner(Stands::Question question);
+  void ask_for_stands(Owned owned, Stands::Question question);
 
   const std::shared_ptr<Member> member_;
   const std::uint64_t id_;
@@ -568,9 +567,9 @@ class Communicator::Implementation final
   // owner: holder of the owner flag, down to the next remark
   Record record_{{job(), id_, name_, rank(), size(), job_rank()}};
   LinkTable links_;
-  PlanCache plans_;
-  Collectives collectives_;
-  Messages messages_;
+  OwnersOnly<PlanCache> plans_;
+  OwnersOnly<Collectives> collectives_;
+  OwnersOnly<Messages> messages_;
   StreamCalls stream_calls_;  ///< by its own tags
   // guarded by the streams' submission()
   /// How devices make each call, if they do.
@@ -578,10 +577,10 @@ class Communicator::Implementation final
   bool has_logged_refusal_ = false;  ///< about a call that fits no device
 
   Verdict verdict_;              ///< by its own remarks
-  bool waits_reported_ = false;  ///< to control
-  Sweep sweep_;
-  Clock::time_point looked_;  ///< for ranks that messages wait for
-  Repeats repeats_;
+  OwnersOnly<bool> waits_reported_{false};  ///< to control
+  OwnersOnly<Sweep> sweep_;
+  OwnersOnly<Clock::time_point> looked_;  ///< for ranks that messages wait for
+  OwnersOnly<Repeats> repeats_;
   std::byte barrier_[2] = {};
 
   std::shared_ptr<Background> background_;  // immutable after make

@@ -51,8 +51,8 @@ void Work::wait(std::optional<std::chrono::milliseconds> limit) {
   const auto deadline = limit ? deadline_after(*limit) : Clock::time_point::max();
   if (const auto communicator = state_->communicator.lock(); communicator && !state_->done()) {
     call_group::go_on(state_.get(), deadline);
-    Communicator::Implementation::Owner owner(*communicator);
-    if (!communicator->wait_as_owner(*state_, deadline)) give_up();
+    const Communicator::Implementation::Owner owned(*communicator);
+    if (!communicator->wait(owned, *state_, deadline)) give_up();
   }
   if (const auto* failure = state_->failure()) raise(*failure);
 }

@@ -18,14 +18,14 @@ constexpr std::size_t kMostReported = 16;
 
 }  // namespace
 
-void Communicator::Implementation::report_waits_as_owner() {
+void Communicator::Implementation::report_waits(Owned owned) {
   std::vector<OpenWait> waits;
   const auto add = [&](std::uint64_t sequence, std::string text, const std::vector<Rank>& ranks) {
     OpenWait wait{id_, sequence, std::move(text), {}};
     for (const auto rank : ranks) wait.ranks.push_back(group_.job_rank(rank));
     waits.push_back(std::move(wait));
   };
-  if (const auto* first = collectives_.started()) {
+  if (const auto* first = collectives_(owned).started()) {
     const auto& run = first->run;
     const auto awaited = first->plan->awaited();
     stands_.set(StandReport{
@@ -37,7 +37,7 @@ void Communicator::Implementation::report_waits_as_owner() {
                     shown_label(name_)),
         awaited);
   }
-  for (const auto& operation : messages_.pending()) {
+  for (const auto& operation : messages_(owned).pending()) {
     // A transfer that is on its way may only be slow.
     const bool stands = operation->stage == MessageOperation::Stage::posted ||
                         operation->stage == MessageOperation::Stage::requested;
@@ -47,21 +47,21 @@ void Communicator::Implementation::report_waits_as_owner() {
         fmt::format("{} of communicator {}",
                     operation->what == MessageOperation::What::send ? "a send" : "a receive",
                     shown_label(name_)),
-        messages_.awaited(*operation));
+        messages_(owned).awaited(*operation));
   }
-  waits_reported_ = true;
+  waits_reported_(owned) = true;
   member_->control().tell_waits(id_, std::move(waits));
 }
 
-void Communicator::Implementation::take_waits_back_as_owner() {
-  if (!std::exchange(waits_reported_, false)) return;
+void Communicator::Implementation::take_waits_back(Owned owned) {
+  if (!std::exchange(waits_reported_(owned), false)) return;
   stands_.set(std::nullopt);
   member_->control().tell_waits(id_, {});
 }
 
-bool Communicator::Implementation::seek_cycle_as_owner(Operation& operation, std::uint64_t sequence,
-                                                       Clock::time_point now,
-                                                       Clock::time_point& next) {
+bool Communicator::Implementation::seek_cycle(Owned owned, Operation& operation,
+                                              std::uint64_t sequence, Clock::time_point now,
+                                              Clock::time_point& next) {
   if (operation.sought) return false;
   const auto limit = operation.deadline - operation.begun;
   const auto seek_at = operation.deadline - std::min<Clock::duration>(limit / 4, kBefore);
@@ -70,7 +70,7 @@ bool Communicator::Implementation::seek_cycle_as_owner(Operation& operation, std
     return false;
   }
   operation.sought = true;
-  report_waits_as_owner();
+  report_waits(owned);
   member_->control().seek_cycle(id_, sequence);
   return true;
 }
@@ -86,14 +86,14 @@ std::string Communicator::Implementation::cycle_of(std::uint64_t sequence) const
                      cycle);
 }
 
-void Communicator::Implementation::ask_for_stands_as_owner(const CollectiveOperation& operation,
-                                                           Clock::time_point now) {
+void Communicator::Implementation::ask_for_stands(Owned owned, const CollectiveOperation& operation,
+                                                  Clock::time_point now) {
   Stands::Question question{operation.run.sequence, now, operation.plan->awaited()};
   std::ranges::copy(operation.plan->silent(), std::back_inserter(question.ranks));
-  ask_for_stands_as_owner(std::move(question));
+  ask_for_stands(owned, std::move(question));
 }
 
-void Communicator::Implementation::ask_for_stands_as_owner(Stands::Question question) {
+void Communicator::Implementation::ask_for_stands(Owned /*owned*/, Stands::Question question) {
   Waiting sent{id_, question.sequence, {}};
   sent.signature.kind = kAsksStand;
   std::vector<std::uint32_t> to;

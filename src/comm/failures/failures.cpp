@@ -87,11 +87,6 @@ std::string Communicator::Implementation::name_of(std::uint64_t sequence,
                      label_behind(label), rank());
 }
 
-std::string Communicator::Implementation::note_of(
-    std::string_view label, const std::shared_ptr<const Reduction::Custom>& reduction) {
-  return ccoll::note_of(label, reduction ? reduction->description.name : std::string_view{});
-}
-
 std::string Communicator::Implementation::ranks_text(const std::vector<Rank>& ranks) const {
   std::vector<std::string> names;
   const auto named = std::min(ranks.size(), kMostNamed);
@@ -107,53 +102,54 @@ std::string Communicator::Implementation::ranks_text(const std::vector<Rank>& ra
   return names.empty() ? "nobody" : joined(names);
 }
 
-Status Communicator::Implementation::usable_as_owner() {
-  take_news_as_owner();
+Status Communicator::Implementation::usable(Owned owned) {
+  take_news(owned);
   if (!verdict_.broken()) return {};
   auto failure = *verdict_.broken();
   failure.message = "an earlier failure broke the communicator: " + failure.message;
   return tl::unexpected(std::move(failure));
 }
 
-void Communicator::Implementation::failed_as_owner(Failure failure) {
-  if (failure.kind == ErrorKind::exhausted && !failure.culprit) return threw_as_owner(failure);
+void Communicator::Implementation::failed(Owned owned, Failure failure) {
+  if (failure.kind == ErrorKind::exhausted && !failure.culprit) return threw(owned, failure);
   if (may_be_symptom(failure))
-    if (const auto loss = departures_.loss_behind(failure)) return end_by_loss_as_owner(*loss);
-  if (failure.kind == ErrorKind::peer_lost) return suspect_as_owner(std::move(failure), kGrace);
-  if (failure.kind == ErrorKind::corrupt) return suspect_as_owner(std::move(failure), kShortGrace);
+    if (const auto loss = departures_.loss_behind(failure)) return end_by_loss(owned, *loss);
+  if (failure.kind == ErrorKind::peer_lost) return suspect(owned, std::move(failure), kGrace);
+  if (failure.kind == ErrorKind::corrupt) return suspect(owned, std::move(failure), kShortGrace);
   // The receiver that got unexpected data tells which two ranks differ.
-  if (collectives_.counts_differ()) return suspect_as_owner(std::move(failure), kGrace);
-  break_as_owner(failure, true);
+  if (collectives_(owned).counts_differ()) return suspect(owned, std::move(failure), kGrace);
+  break_with(owned, failure, true);
 }
 
-void Communicator::Implementation::suspect_as_owner(Failure failure, Clock::duration grace) {
+void Communicator::Implementation::suspect(Owned /*owned*/, Failure failure,
+                                           Clock::duration grace) {
   if (!verdict_.suspect(std::move(failure), deadline_after(grace))) return;
   // A thread that is about to sleep has not counted on this deadline.
   waiter_->ring();
 }
 
-void Communicator::Implementation::break_as_owner(const Failure& failure, bool tell) {
-  if (forked_.load(std::memory_order_relaxed)) return break_copy_as_owner(failure);
+void Communicator::Implementation::break_with(Owned owned, const Failure& failure, bool tell) {
+  if (forked_.load(std::memory_order_relaxed)) return break_copy(owned, failure);
   // The others cannot know which rank ran out.
   if (tell && failure.kind == ErrorKind::exhausted && !failure.culprit)
-    return threw_as_owner(failure);
+    return threw(owned, failure);
   const bool first = !verdict_.broken();
   if (first) {
-    keep_standing_as_owner();
-    note_failure_as_owner(failure);
+    keep_standing(owned);
+    note_failure(owned, failure);
     verdict_.break_with(failure);
     if (log().tells(LogLevel::debug))
       log().debug("rank {}: a communicator ends: {}", rank(), for_caller(failure).message);
   }
   links_.revoke();
-  collectives_.end_all(
+  collectives_(owned).end_all(
       [&](const Operation& each) { return for_caller(*verdict_.broken(), each.label); });
-  messages_.end_all(*verdict_.broken());
-  stream_calls_.abort_device_as_owner(*verdict_.broken(), closed_.load());
-  stream_calls_.fail_as_owner(for_caller(*verdict_.broken()));
-  take_waits_back_as_owner();
+  messages_(owned).end_all(*verdict_.broken());
+  stream_calls_.abort_device(owned, *verdict_.broken(), closed_.load());
+  stream_calls_.end_with(owned, for_caller(*verdict_.broken()));
+  take_waits_back(owned);
   if (tell) member_->control().flood(id_, *verdict_.broken());
-  if (first && record_.has_file() && !closed_.load()) write_dump_as_owner(Record::kFailureDump);
+  if (first && record_.has_file() && !closed_.load()) write_dump(owned, Record::kFailureDump);
 }
 
 void Communicator::Implementation::forked() {
@@ -171,29 +167,29 @@ void Communicator::Implementation::forked() {
   verdict_.notify();
 }
 
-void Communicator::Implementation::break_copy_as_owner(const Failure& failure) {
+void Communicator::Implementation::break_copy(Owned owned, const Failure& failure) {
   // This thread may have forked inside a call.
   turns_.own_again();
   verdict_.break_with(failure);
-  collectives_.end_all(
+  collectives_(owned).end_all(
       [&](const Operation& each) { return for_caller(*verdict_.broken(), each.label); });
-  messages_.end_pending(*verdict_.broken());
-  stream_calls_.end_copy_as_owner(for_caller(*verdict_.broken()));
+  messages_(owned).end_pending(*verdict_.broken());
+  stream_calls_.end_copy(owned, for_caller(*verdict_.broken()));
 }
 
 Failure Communicator::Implementation::failed_here(const Failure& failure) const {
   return {failure.kind, fmt::format("rank {} failed: {}", rank(), failure.message), job_rank()};
 }
 
-void Communicator::Implementation::threw_as_owner(const Failure& failure) {
-  break_as_owner(failed_here(failure), true);
+void Communicator::Implementation::threw(Owned owned, const Failure& failure) {
+  break_with(owned, failed_here(failure), true);
 }
 
 void Communicator::Implementation::call_threw(std::string_view call, Failure failure,
                                               std::string_view label) {
   failure.message = fmt::format("{}: {}", call, failure.message);
-  const Owner owner(*this);
-  threw_as_owner(failure);
+  const Owner owned(*this);
+  threw(owned, failure);
   raise(for_caller(*verdict_.broken(), label));
 }
 
@@ -207,47 +203,47 @@ std::optional<Failure> Communicator::Implementation::news() const {
   return verdict_.heard();
 }
 
-bool Communicator::Implementation::take_news_as_owner(bool may_wait) {
+bool Communicator::Implementation::take_news(Owned owned, bool may_wait) {
   if (verdict_.broken() || !verdict_.take_notice()) return false;
   const auto heard = news();
   if (heard) verdict_.notify();
   if (is_forked()) {
-    break_as_owner(*heard, false);
+    break_with(owned, *heard, false);
     return true;
   }
-  take_departures_as_owner();
+  take_departures(owned);
   if (verdict_.broken()) return true;
   const bool is_loss = heard && heard->kind == ErrorKind::peer_lost;
   if (!heard || (is_loss && may_wait)) return false;
   if (is_loss)
-    end_by_loss_as_owner(*heard);
+    end_by_loss(owned, *heard);
   else
-    break_as_owner(*heard, false);
+    break_with(owned, *heard, false);
   return true;
 }
 
-void Communicator::Implementation::take_departures_as_owner() {
+void Communicator::Implementation::take_departures(Owned owned) {
   for (const auto& gone : departures_.take()) links_.peer_gone(gone.rank, gone.how, gone.why);
   if (!verdict_.suspicion() || !may_be_symptom(*verdict_.suspicion())) return;
-  if (const auto loss = departures_.loss_behind(verdict_.suspicion())) end_by_loss_as_owner(*loss);
+  if (const auto loss = departures_.loss_behind(verdict_.suspicion())) end_by_loss(owned, *loss);
 }
 
-void Communicator::Implementation::end_by_loss_as_owner(const Failure& loss) {
+void Communicator::Implementation::end_by_loss(Owned owned, const Failure& loss) {
   auto failure = loss;
-  if (!collectives_.empty())
-    failure.message = fmt::format("{}: {}", name_of(*collectives_.front()), failure.message);
-  else if (messages_.busy())
-    failure.message =
-        fmt::format("{}: {}", messages_.name_of(*messages_.pending().front()), failure.message);
-  break_as_owner(failure, false);
+  if (!collectives_(owned).empty())
+    failure.message = fmt::format("{}: {}", name_of(*collectives_(owned).front()), failure.message);
+  else if (messages_(owned).busy())
+    failure.message = fmt::format(
+        "{}: {}", messages_(owned).name_of(*messages_(owned).pending().front()), failure.message);
+  break_with(owned, failure, false);
   // Leave out the call's name: each of the others adds its own.
   member_->control().flood(id_, loss);
 }
 
-std::optional<Failure> Communicator::Implementation::ending_loss_as_owner(
-    Clock::time_point now, Clock::time_point& next) const {
+std::optional<Failure> Communicator::Implementation::ending_loss(Owned owned, Clock::time_point now,
+                                                                 Clock::time_point& next) const {
   const auto heard = departures_.last_loss();
-  if (!heard || verdict_.broken() || verdict_.suspicion() || !busy_as_owner()) return std::nullopt;
+  if (!heard || verdict_.broken() || verdict_.suspicion() || !busy(owned)) return std::nullopt;
   const auto end = std::max(*heard, turns_.last_moved()) + kLastWords;
   if (now >= end) return departures_.loss_behind();
   next = std::min(next, end);
@@ -268,67 +264,60 @@ std::string Communicator::Implementation::first_error() const {
   return failure ? for_caller(*failure).message : "";
 }
 
-Clock::time_point Communicator::Implementation::look_at_limits_as_owner(Clock::time_point now) {
-  if (record_.is_requested()) write_dump_as_owner(record_.requested_reason());
+Clock::time_point Communicator::Implementation::look_at_limits(Owned owned, Clock::time_point now) {
+  if (record_.is_requested()) write_dump(owned, record_.requested_reason());
   turns_.look(now);
   auto next = now + std::chrono::seconds(1);
   if (verdict_.suspicion() && !verdict_.broken()) {
-    if (collectives_.counts_differ()) {
-      if (const auto unread = unread_as_owner(false)) {
-        break_as_owner(*unread, true);
+    if (collectives_(owned).counts_differ()) {
+      if (const auto unread = this->unread(owned, false)) {
+        break_with(owned, *unread, true);
         return next;
       }
       next = std::min(next, now + kLookForCounts);
     }
     if (verdict_.take_label() || now >= verdict_.suspected_until()) {
-      break_as_owner(*verdict_.suspicion(), true);
+      break_with(owned, *verdict_.suspicion(), true);
       return next;
     }
     next = std::min(next, verdict_.suspected_until());
   }
-  if (auto standing = stream_calls_.supervise_as_owner(now, next);
-      !standing && !verdict_.broken()) {
-    threw_as_owner(standing.error());
+  if (auto standing = stream_calls_.supervise(owned, now, next); !standing && !verdict_.broken()) {
+    threw(owned, standing.error());
     return next;
   }
-  if (const auto loss = ending_loss_as_owner(now, next)) {
-    end_by_loss_as_owner(*loss);
+  if (const auto loss = ending_loss(owned, now, next)) {
+    end_by_loss(owned, *loss);
     return next;
   }
-  const bool at_all = sweep_.begins(now, collectives_.size() + messages_.pending().size());
+  const bool at_all =
+      sweep_(owned).begins(now, collectives_(owned).size() + messages_(owned).pending().size());
   // Not sooner: every thread that begins an operation would wake the service thread for it.
-  if (!at_all) next = std::min(next, std::max(sweep_.next(), now + kPublishAfter));
+  if (!at_all) next = std::min(next, std::max(sweep_(owned).next(), now + kPublishAfter));
   const auto gone = departures_.long_gone(kSettled, now, next);
   // While there is a suspicion, no round shows what has come: the suspicion ends the call soon.
-  if (at_all && !verdict_.suspicion() && !gone.empty() && in_vain_as_owner(gone)) {
+  if (at_all && !verdict_.suspicion() && !gone.empty() && in_vain(owned, gone)) {
     // Their data may have come after the last round, however long ago they left.
-    if (progress_as_owner(Messages::Attention::everyone) || verdict_.broken() ||
-        verdict_.suspicion())
+    if (progress(owned, Messages::Attention::everyone) || verdict_.broken() || verdict_.suspicion())
       return now;
-    if (const auto failure = in_vain_as_owner(gone)) {
-      break_as_owner(*failure, true);
+    if (const auto failure = in_vain(owned, gone)) {
+      break_with(owned, *failure, true);
       return next;
     }
   }
-  for (const auto& operation : collectives_) {
-    if (supervise_collective_as_owner(*operation, now, next)) return next;
+  for (const auto& operation : collectives_(owned)) {
+    if (supervise_collective(owned, *operation, now, next)) return next;
     if (!at_all) return next;  // the others stand behind the first
   }
-  if (at_all) supervise_messages_as_owner(now, next);
+  if (at_all) supervise_messages(owned, now, next);
   return next;
-}
-
-std::string_view Communicator::Implementation::not_begun(const CollectiveOperation& operation) {
-  return operation.is_held_back()
-             ? "not begun: its stream has not reached it"
-             : "not begun: an earlier call is still under way, or waits for its stream";
 }
 
 std::string Communicator::Implementation::whereabouts(const CollectiveOperation& operation,
                                                       Clock::time_point now) const {
   const auto& [plan, run] = std::tie(operation.plan, operation.run);
   const auto cycle = cycle_of(run.sequence);
-  if (!operation.started) return std::string(not_begun(operation)) + cycle;
+  if (!operation.started) return std::string(operation.not_begun()) + cycle;
   const auto later = plan->silent();
   return fmt::format("{}, for {:.0f} ms; it waits for {}{}{}{}", plan->standing(),
                      milliseconds(operation.stands.until(now)), ranks_text(plan->awaited()), cycle,
@@ -338,10 +327,10 @@ std::string Communicator::Implementation::whereabouts(const CollectiveOperation&
                      stands_.answers_about(run.sequence, now));
 }
 
-bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOperation& operation,
-                                                                 Clock::time_point now,
-                                                                 Clock::time_point& next) {
-  if (operation.gate) limit_gated_as_owner(operation, now);
+bool Communicator::Implementation::supervise_collective(Owned owned, CollectiveOperation& operation,
+                                                        Clock::time_point now,
+                                                        Clock::time_point& next) {
+  if (operation.gate) limit_gated(owned, operation, now);
   if (operation.started) operation.stands.look(operation.plan->steps_taken(), now);
   // The suspected peers may have been late themselves, as this call is now: they, or the end of the
   // suspicion, will soon tell what broke the link.
@@ -357,45 +346,44 @@ bool Communicator::Implementation::supervise_collective_as_owner(CollectiveOpera
       if (!culprit && !needed.empty()) culprit = needed.front();
       if (culprit) late.culprit = group_.job_rank(*culprit);
     }
-    break_as_owner(late, true);
+    break_with(owned, late, true);
     return true;
   }
   if (!verdict_.suspicion()) next = std::min(next, operation.deadline);
   if (!operation.started) {
-    if (operation.is_held_back() && &operation == collectives_.front().get())
+    if (operation.is_held_back() && &operation == collectives_(owned).front().get())
       stands_.set(
-          StandReport{operation.run.sequence, std::string(not_begun(operation)), operation.begun});
+          StandReport{operation.run.sequence, std::string(operation.not_begun()), operation.begun});
     return false;
   }
   if (now >= operation.publish_at) {
-    if (const auto unread = verdict_.suspicion() ? std::nullopt : unread_as_owner(false)) {
-      break_as_owner(*unread, true);
+    if (const auto unread = verdict_.suspicion() ? std::nullopt : this->unread(owned, false)) {
+      break_with(owned, *unread, true);
       return true;
     }
-    publish_as_owner(operation, now);
+    publish(owned, operation, now);
   }
-  if (seek_cycle_as_owner(operation, operation.run.sequence, now, next))
-    ask_for_stands_as_owner(operation, now);
-  look_at_long_wait_as_owner(operation, now, next);
+  if (seek_cycle(owned, operation, operation.run.sequence, now, next))
+    ask_for_stands(owned, operation, now);
+  look_at_long_wait(owned, operation, now, next);
   next = std::min(next, operation.publish_at);
   return false;
 }
 
-void Communicator::Implementation::publish_as_owner(CollectiveOperation& operation,
-                                                    Clock::time_point now) {
+void Communicator::Implementation::publish(Owned owned, CollectiveOperation& operation,
+                                           Clock::time_point now) {
   auto& control = member_->control();
   if (const auto& announcement = births_.announcement()) {
     control.publish(announcement->waiting, announcement->to);
     operation.publish_at = now + kAnnounceAgain;
     return;
   }
-  control.publish({id_, operation.run.sequence, operation.run.signature,
-                   note_of(operation.label, operation.run.custom)},
+  control.publish({id_, operation.run.sequence, operation.run.signature, operation.note()},
                   group_.ring_neighbours());
   if (now - operation.begun >= kPublishAgain)
     look_for(operation.plan->awaited(Plan::Which::never_connected));
   operation.publish_at = now + kPublishAgain;
-  report_waits_as_owner();
+  report_waits(owned);
 }
 
 void Communicator::Implementation::look_for(const std::vector<Rank>& ranks) {
@@ -405,56 +393,57 @@ void Communicator::Implementation::look_for(const std::vector<Rank>& ranks) {
   member_->control().probe(job_ranks);
 }
 
-void Communicator::Implementation::supervise_messages_as_owner(Clock::time_point now,
-                                                               Clock::time_point& next) {
+void Communicator::Implementation::supervise_messages(Owned owned, Clock::time_point now,
+                                                      Clock::time_point& next) {
   const bool doubtful = now - turns_.last_moved() >= kDoubtful;
-  if (messages_.busy() && !doubtful) next = std::min(next, turns_.last_moved() + kDoubtful);
-  const bool looks = doubtful && now - looked_ >= kPublishAgain;
-  if (looks) looked_ = now;
+  if (messages_(owned).busy() && !doubtful) next = std::min(next, turns_.last_moved() + kDoubtful);
+  const bool looks = doubtful && now - looked_(owned) >= kPublishAgain;
+  if (looks) looked_(owned) = now;
   std::vector<Rank> silent;
   Stands::Question asks{kFirstMessage, now, {}};
   std::vector<std::shared_ptr<MessageOperation>> late;
   // Go from the end: give_up() fills the gap with an operation that was already looked at.
-  for (auto left = messages_.pending().size(); left-- > 0;) {
-    const auto operation = messages_.pending()[left];
-    operation->stands.look(messages_.progress_of(*operation), now);
+  for (auto left = messages_(owned).pending().size(); left-- > 0;) {
+    const auto operation = messages_(owned).pending()[left];
+    operation->stands.look(messages_(owned).progress_of(*operation), now);
     if (now >= operation->deadline && !verdict_.suspicion()) {
       Failure failure{
           ErrorKind::timed_out,
           fmt::format("{} timed out after {:.0f} ms, {}, for {:.0f} ms; it waits for {}{}",
-                      messages_.name_of(*operation), milliseconds(now - operation->begun),
-                      messages_.standing(*operation), milliseconds(operation->stands.until(now)),
-                      ranks_text(messages_.awaited(*operation)),
+                      messages_(owned).name_of(*operation), milliseconds(now - operation->begun),
+                      messages_(owned).standing(*operation),
+                      milliseconds(operation->stands.until(now)),
+                      ranks_text(messages_(owned).awaited(*operation)),
                       cycle_of(kFirstMessage + operation->record)),
           std::nullopt};
-      if (const auto awaited = messages_.awaited(*operation); !awaited.empty())
+      if (const auto awaited = messages_(owned).awaited(*operation); !awaited.empty())
         failure.culprit = group_.job_rank(awaited.front());
-      if (operation->what != MessageOperation::What::probe) return break_as_owner(failure, true);
+      if (operation->what != MessageOperation::What::probe) return break_with(owned, failure, true);
       // Nobody else knows of a probe.
-      messages_.give_up(*operation, std::move(failure));
+      messages_(owned).give_up(*operation, std::move(failure));
       turns_.end_one();
       continue;
     }
     if (!verdict_.suspicion()) next = std::min(next, operation->deadline);
-    if (now - operation->begun >= kPublishAfter && !waits_reported_) report_waits_as_owner();
-    if (!waits_reported_) next = std::min(next, operation->begun + kPublishAfter);
-    seek_cycle_as_owner(*operation, kFirstMessage + operation->record, now, next);
-    const auto wait = long_wait_as_owner(*operation, now, next);
+    if (now - operation->begun >= kPublishAfter && !waits_reported_(owned)) report_waits(owned);
+    if (!waits_reported_(owned)) next = std::min(next, operation->begun + kPublishAfter);
+    seek_cycle(owned, *operation, kFirstMessage + operation->record, now, next);
+    const auto wait = long_wait(owned, *operation, now, next);
     if (wait == LongWait::asked)
-      std::ranges::copy(messages_.awaited(*operation), std::back_inserter(asks.ranks));
+      std::ranges::copy(messages_(owned).awaited(*operation), std::back_inserter(asks.ranks));
     if (wait == LongWait::logged) late.push_back(operation);
-    if (looks && operation->pattern.from && !messages_.hears(*operation->pattern.from))
+    if (looks && operation->pattern.from && !messages_(owned).hears(*operation->pattern.from))
       silent.push_back(*operation->pattern.from);
   }
   look_for(silent);
-  if (!asks.ranks.empty()) ask_for_stands_as_owner(std::move(asks));
-  log_long_waits_as_owner(late, now);
+  if (!asks.ranks.empty()) ask_for_stands(owned, std::move(asks));
+  log_long_waits(owned, late, now);
 }
 
-std::optional<Failure> Communicator::Implementation::in_vain_as_owner(
-    const std::vector<Rank>& gone) const {
+std::optional<Failure> Communicator::Implementation::in_vain(Owned owned,
+                                                             const std::vector<Rank>& gone) const {
   const auto has_left = [&](Rank rank) { return std::ranges::find(gone, rank) != gone.end(); };
-  if (const auto* first = collectives_.started()) {
+  if (const auto* first = collectives_(owned).started()) {
     const auto silent = first->plan->awaited(Plan::Which::never_connected);
     if (const auto found = std::ranges::find_if(silent, has_left); found != silent.end())
       return Failure{
@@ -462,12 +451,13 @@ std::optional<Failure> Communicator::Implementation::in_vain_as_owner(
           fmt::format("{} waits for {}, which has left", name_of(*first), ranks_text({*found})),
           group_.job_rank(*found)};
   }
-  for (const auto& operation : messages_.pending())
-    if (messages_.in_vain(*operation, has_left))
+  for (const auto& operation : messages_(owned).pending())
+    if (messages_(owned).in_vain(*operation, has_left))
       return Failure{
           ErrorKind::peer_lost,
-          fmt::format("{}, {}: it waits for {}, which left", messages_.name_of(*operation),
-                      messages_.standing(*operation), ranks_text(messages_.awaited(*operation))),
+          fmt::format("{}, {}: it waits for {}, which left", messages_(owned).name_of(*operation),
+                      messages_(owned).standing(*operation),
+                      ranks_text(messages_(owned).awaited(*operation))),
           operation->pattern.from ? std::optional(group_.job_rank(*operation->pattern.from))
                                   : std::nullopt};
   return std::nullopt;
@@ -491,10 +481,10 @@ void Communicator::Implementation::hear(const Failure& failure) {
 }
 
 void Communicator::Implementation::end_work(std::string_view reason) {
-  const Owner owner(*this);
-  if (!busy_as_owner()) return;
+  const Owner owned(*this);
+  if (!busy(owned)) return;
   abort(reason);
-  take_news_as_owner();
+  take_news(owned);
 }
 
 void Communicator::Implementation::abort(std::string_view reason) {

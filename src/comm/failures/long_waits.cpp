@@ -21,9 +21,9 @@ double seconds(Clock::duration duration) { return std::chrono::duration<double>(
 
 }  // namespace
 
-LongWait Communicator::Implementation::long_wait_as_owner(Operation& operation,
-                                                          Clock::time_point now,
-                                                          Clock::time_point& next) const {
+LongWait Communicator::Implementation::long_wait(Owned /*owned*/, Operation& operation,
+                                                 Clock::time_point now,
+                                                 Clock::time_point& next) const {
   const auto limit = options_.warn_after;
   if (limit.count() == 0 || operation.long_wait == LongWait::logged) return LongWait::no;
   const auto due = deadline_after(limit, operation.stands.since.value_or(operation.begun));
@@ -39,16 +39,16 @@ LongWait Communicator::Implementation::long_wait_as_owner(Operation& operation,
   return is_news ? stage : LongWait::no;
 }
 
-void Communicator::Implementation::look_at_long_wait_as_owner(CollectiveOperation& operation,
-                                                              Clock::time_point now,
-                                                              Clock::time_point& next) {
-  switch (long_wait_as_owner(operation, now, next)) {
+void Communicator::Implementation::look_at_long_wait(Owned owned, CollectiveOperation& operation,
+                                                     Clock::time_point now,
+                                                     Clock::time_point& next) {
+  switch (long_wait(owned, operation, now, next)) {
     case LongWait::no:
       return;
     case LongWait::asked:
-      report_waits_as_owner();
+      report_waits(owned);
       member_->control().seek_cycle(id_, operation.run.sequence);
-      return ask_for_stands_as_owner(operation, now);
+      return ask_for_stands(owned, operation, now);
     case LongWait::logged:
       break;
   }
@@ -59,16 +59,17 @@ void Communicator::Implementation::look_at_long_wait_as_owner(CollectiveOperatio
   log().warn("{}", for_caller(late, operation.label).message);
 }
 
-void Communicator::Implementation::log_long_waits_as_owner(
-    std::span<const std::shared_ptr<MessageOperation>> late, Clock::time_point now) const {
+void Communicator::Implementation::log_long_waits(
+    Owned owned, std::span<const std::shared_ptr<MessageOperation>> late,
+    Clock::time_point now) const {
   for (const auto& operation : late.first(std::min(late.size(), kMostLogged))) {
     const Failure failure{
         ErrorKind::timed_out,
-        fmt::format("{} has waited for {:.3g} s, {}; it waits for {}{}{}",
-                    messages_.name_of(*operation), seconds(operation->stands.until(now)),
-                    messages_.standing(*operation), ranks_text(messages_.awaited(*operation)),
-                    cycle_of(kFirstMessage + operation->record),
-                    stands_.answers_about(kFirstMessage, now)),
+        fmt::format(
+            "{} has waited for {:.3g} s, {}; it waits for {}{}{}",
+            messages_(owned).name_of(*operation), seconds(operation->stands.until(now)),
+            messages_(owned).standing(*operation), ranks_text(messages_(owned).awaited(*operation)),
+            cycle_of(kFirstMessage + operation->record), stands_.answers_about(kFirstMessage, now)),
         std::nullopt};
     log().warn("{}", for_caller(failure, operation->label).message);
   }

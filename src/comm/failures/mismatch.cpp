@@ -105,13 +105,13 @@ Status Communicator::Implementation::compare_with_ahead() {
   });
 }
 
-std::optional<Failure> Communicator::Implementation::unread_as_owner(bool closes) const {
-  const auto next = collectives_.first_open();
+std::optional<Failure> Communicator::Implementation::unread(Owned owned, bool closes) const {
+  const auto next = collectives_(owned).first_open();
   std::function<bool(Rank, const SliceHeader&)> is_unfit;
   std::vector<std::uint64_t> expected;
-  if (collectives_.counts_differ()) {
+  if (collectives_(owned).counts_differ()) {
     // Even slices of this call may be unexpected.
-    expected = collectives_.front()->run.output_counts;
+    expected = collectives_(owned).front()->run.output_counts;
     is_unfit = [&](Rank from, const SliceHeader& header) {
       return from < expected.size() && header.sequence == next &&
              header.signature.count != expected[from];
@@ -172,12 +172,13 @@ void Communicator::Implementation::await_last_calls() {
   if (last_sizes_were_private(record_.history())) farewells_.await_end(kOthersClose);
 }
 
-void Communicator::Implementation::ask_for_label_as_owner(const CollectiveOperation& operation,
-                                                          Failure failure) {
+void Communicator::Implementation::ask_for_label(Owned /*owned*/,
+                                                 const CollectiveOperation& operation,
+                                                 Failure failure) {
   if (verdict_.suspicion()) return;
   const auto& run = operation.run;
   const auto peer = group_.job_rank(operation.plan->different()->rank);
-  MadeCall mine{rank(), run.sequence, run.signature, note_of(operation.label, run.custom)};
+  MadeCall mine{rank(), run.sequence, run.signature, operation.note()};
   auto theirs = *operation.plan->different();
   // Calls with different numbers were not meant to meet: where they first differed tells more. That
   // may be the call that the peer's slice belongs to. If the peer is ahead, it compares this call

@@ -52,8 +52,8 @@ Made Communicator::Implementation::made_or_told(std::uint64_t id, Make make_it) 
 Status Communicator::Implementation::run_for(std::uint8_t shown_as, Call call) {
   CCOLL_TRY(call_group::refuse_in_one(describe({.kind = shown_as})));
   call.shown_as = shown_as;
-  Owner owner(*this);
-  return run_as_owner(call);
+  const Owner owned(*this);
+  return run(owned, call);
 }
 
 Status Communicator::Implementation::exchange(std::uint8_t shown_as, const void* input,
@@ -90,8 +90,8 @@ Made Communicator::Implementation::duplicate(const GroupOptions& options) {
   std::uint64_t number = 0;
   {
     // Hold it no longer: making waits for other ranks, which may wait for calls of this one.
-    Owner owner(*this);
-    CCOLL_TRY(usable_as_owner());
+    const Owner owned(*this);
+    CCOLL_TRY(usable(owned));
     number = births_.next_child();
   }
   const auto id = births_.duplicate_id(number);
@@ -111,7 +111,7 @@ Made Communicator::Implementation::split(int color, int key, const GroupOptions&
   CCOLL_TRY(exchange(kSplit, mine.data(), wishes.data(), sizeof mine));
   std::uint64_t number = 0;
   {
-    Owner owner(*this);
+    const Owner owned(*this);
     number = births_.next_child();
   }
   if (color == kNoColor) return nullptr;
@@ -156,7 +156,7 @@ Made Communicator::Implementation::subgroup(std::span<const int> asked,
   Announcement announcement{{id_, 0, {.count = mix_ranks(*ranks), .kind = kSubgroup}, text}, {}};
   bool was_broken = false;
   {
-    const Owner owner(*this);
+    const Owner owned(*this);
     was_broken = verdict_.broken().has_value();
   }
   const auto attempt = births_.begin_subgroup(*ranks, was_broken);
@@ -206,14 +206,14 @@ void Communicator::Implementation::broke_while_making(const Failure& failure) {
 Status Communicator::Implementation::meet(Announcement announcement) {
   // Take the news of failed lists first: the barrier may be over before it arrives.
   member_->control().settle();
-  Owner owner(*this);
+  const Owner owned(*this);
   births_.announcement() = std::move(announcement);
   Call barrier;
   barrier.kind = Kind::barrier;
   barrier.shown_as = kSubgroup;
   barrier.count = 1;
   barrier.op = ReduceOp::max;
-  auto met = run_as_owner(barrier);
+  auto met = run(owned, barrier);
   births_.announcement().reset();
   return met;
 }

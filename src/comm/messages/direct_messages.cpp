@@ -12,8 +12,8 @@ bool Communicator::Implementation::make_direct(MessageOperation& operation, bool
   if (options_.device.ordinal == kHost || !check_device_of(data, options_.device.ordinal))
     return false;
   {
-    const Owner owner(*this);
-    if (!messages_.may_be_direct(operation)) return false;
+    const Owner owned(*this);
+    if (!messages_(owned).may_be_direct(operation)) return false;
   }
   const auto peer = *operation.pattern.from;
   if (const auto way = transport_to(peer).value_or("no transport");
@@ -28,8 +28,8 @@ bool Communicator::Implementation::make_direct(MessageOperation& operation, bool
     log_not_direct(LogLevel::warn, peer, exported.error().message);
     return false;
   }
-  const Owner owner(*this);
-  auto made = messages_.make_direct(
+  const Owner owned(*this);
+  auto made = messages_(owned).make_direct(
       operation, {data, operation.bytes, exported->file.number(), exported->offset});
   if (!made) {
     // A link that broke meanwhile is reported elsewhere.

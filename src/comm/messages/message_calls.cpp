@@ -155,15 +155,16 @@ Result<std::vector<std::shared_ptr<MessageOperation>>> operations_of(
   return operations;
 }
 
-Result<Work> begin(const std::shared_ptr<Implementation>& communicator, std::string_view call,
-                   std::span<const MessageRequest> requests, const CallOptions& options) {
+Result<Work> begin(Owned owned, const std::shared_ptr<Implementation>& communicator,
+                   std::string_view call, std::span<const MessageRequest> requests,
+                   const CallOptions& options) {
   const auto operations = operations_of(*communicator, call, requests, options);
   if (!operations) return tl::unexpected(operations.error());
   // Allocate first: a throw after the operations have begun would free the buffers that they use.
   const auto state = std::make_shared<Work::State>(
       Work::State{communicator, {operations->begin(), operations->end()}});
-  CCOLL_TRY(communicator->begin_as_owner(*operations, options.timeout));
-  communicator->progress_as_owner();
+  CCOLL_TRY(communicator->begin(owned, *operations, options.timeout));
+  communicator->progress(owned);
   return Work(state);
 }
 
@@ -171,16 +172,17 @@ Result<Work> begin(const std::shared_ptr<Implementation>& communicator, std::str
 
 Work start_in_stream(const std::shared_ptr<Implementation>& communicator, std::string_view call,
                      std::span<const MessageRequest> requests, const CallOptions& options) {
-  return communicator->begun_or_throw(communicator->begin_in_stream(call, requests, options),
-                                      options);
+  return communicator->value_or_raise(communicator->begin_in_stream(call, requests, options),
+                                      options.label);
 }
 
 Work start(std::shared_ptr<Implementation> communicator, std::string_view call,
            std::span<const MessageRequest> requests, const CallOptions& options) {
   if (options.stream || communicator->come_by_streams(requests))
     return start_in_stream(communicator, call, requests, options);
-  Implementation::Owner owner(*communicator);
-  return communicator->begun_or_throw(begin(communicator, call, requests, options), options);
+  const Implementation::Owner owned(*communicator);
+  return communicator->value_or_raise(begin(owned, communicator, call, requests, options),
+                                      options.label);
 }
 
 /// Whether such a blocking call only begins: in a group or a stream, data comes after it has
@@ -212,9 +214,10 @@ Work run(std::shared_ptr<Implementation> communicator, std::string_view call,
     work.wait();
     return work;
   }
-  Implementation::Owner owner(*communicator);
-  auto work = communicator->begun_or_throw(begin(communicator, call, requests, options), options);
-  communicator->wait_as_owner(work.state(), Clock::time_point::max());
+  const Implementation::Owner owned(*communicator);
+  auto work = communicator->value_or_raise(begin(owned, communicator, call, requests, options),
+                                           options.label);
+  communicator->wait(owned, work.state(), Clock::time_point::max());
   if (const auto* failure = work.state().failure()) raise(*failure);
   return work;
 }
@@ -247,95 +250,91 @@ Result<Work> Communicator::Implementation::begin_in_stream(std::string_view call
   });
 }
 
-Status Communicator::Implementation::begin_as_owner(
-    std::span<const std::shared_ptr<MessageOperation>> operations,
-    std::chrono::milliseconds timeout) {
-  CCOLL_TRY(usable_as_owner());
-  auto begun = guarded_as_owner(
-      [&] { return std::optional(put_into_queues_as_owner(operations, timeout)); });
-  return begun ? std::move(*begun) : tl::unexpected(*verdict_.broken());
-}
-
-Status Communicator::Implementation::put_into_queues_as_owner(
-    std::span<const std::shared_ptr<MessageOperation>> operations,
-    std::chrono::milliseconds timeout) {
+Status Communicator::Implementation::begin(
+    Owned owned, std::span<const std::shared_ptr<MessageOperation>> operations,
+    std::chrono::milliseconds timeout) try {
+  CCOLL_TRY(usable(owned));
   const auto now = Clock::now();
   for (const auto& operation : operations) {
     set_limit(*operation, now, timeout);
-    if (auto posted = messages_.post(operation); !posted) {
-      break_as_owner(posted.error(), true);
+    if (auto posted = messages_(owned).post(operation); !posted) {
+      break_with(owned, posted.error(), true);
       return posted;
     }
   }
   turns_.begin();
   return {};
+} catch (...) {
+  threw(owned, failure_of(std::current_exception()));
+  return tl::unexpected(*verdict_.broken());
 }
 
-Result<std::optional<Received>> Communicator::Implementation::look_as_owner(
-    const Pattern& pattern) {
-  CCOLL_TRY(usable_as_owner());
-  auto found = guarded_as_owner([&] {
-    auto looked = std::optional(messages_.look(pattern));
-    if (!*looked) failed_as_owner(looked->error());
+Result<std::optional<Received>> Communicator::Implementation::look(Owned owned,
+                                                                   const Pattern& pattern) {
+  CCOLL_TRY(usable(owned));
+  auto found = guarded(owned, [&] {
+    auto looked = std::optional(messages_(owned).look(pattern));
+    if (!*looked) failed(owned, looked->error());
     return looked;
   });
   // Nobody else may be there to see the suspicion's grace end.
-  if (verdict_.suspicion()) supervise_as_owner(Clock::now());
+  if (verdict_.suspicion()) supervise(owned, Clock::now());
   if (verdict_.broken()) return tl::unexpected(*verdict_.broken());
   if (verdict_.suspicion()) return std::nullopt;
   return std::move(*found);
 }
 
-bool Communicator::Implementation::send_short_as_owner(const MessageRequest& request,
-                                                       const Pattern& to) {
-  if (!calm_as_owner()) return false;
+bool Communicator::Implementation::send_short(Owned owned, const MessageRequest& request,
+                                              const Pattern& to) {
+  if (!calm(owned)) return false;
   const auto begun = record_.trace_time();
   const auto bytes = bytes_of(request.block);
   if (bytes > most_short_bytes()) return false;
-  const auto sent = guarded_as_owner([&] {
-    return std::optional(messages_.send_now(to, static_cast<const std::byte*>(request.block.data),
-                                            bytes, request.block.type));
+  const auto sent = guarded(owned, [&] {
+    return std::optional(messages_(owned).send_now(
+        to, static_cast<const std::byte*>(request.block.data), bytes, request.block.type));
   });
   if (!sent || *sent == Messages::Sent::no) return false;
   turns_.begin();
   if (*sent == Messages::Sent::flushing) {
-    flush_as_owner(request, to);
+    flush(owned, request, to);
     return true;
   }
   record_.message_is_over({true, request.block.type, *to.from, *to.tag, bytes, begun});
   return true;
 }
 
-void Communicator::Implementation::flush_as_owner(const MessageRequest& request,
-                                                  const Pattern& to) {
+void Communicator::Implementation::flush(Owned owned, const MessageRequest& request,
+                                         const Pattern& to) {
   // The message is sent: without memory to wait for it, the communicator breaks.
-  const auto work = guarded_as_owner([&] {
+  const auto work = guarded(owned, [&] {
     auto operation = std::make_shared<MessageOperation>();
     operation->pattern = to;
     operation->bytes = bytes_of(request.block);
     operation->type = request.block.type;
     set_limit(*operation, Clock::now(), {});
     Work::State state{shared_from_this(), {operation}};
-    messages_.finish(operation);
+    messages_(owned).finish(operation);
     return std::optional(std::move(state));
   });
   if (!work) raise(for_caller(*verdict_.broken()));
-  wait_as_owner(*work, Clock::time_point::max());
+  wait(owned, *work, Clock::time_point::max());
   if (const auto* failure = work->failure()) raise(*failure);
 }
 
-std::optional<Received> Communicator::Implementation::recv_short_as_owner(
-    const MessageRequest& request, const Pattern& from) {
-  if (!calm_as_owner() || !from.from) return std::nullopt;
+std::optional<Received> Communicator::Implementation::recv_short(Owned owned,
+                                                                 const MessageRequest& request,
+                                                                 const Pattern& from) {
+  if (!calm(owned) || !from.from) return std::nullopt;
   const auto bytes = bytes_of(request.block);
   const auto begun = record_.trace_time();
   auto patience = SpinPolicy::short_one(planner_.is_oversubscribed(), in_memory_);
   const auto keeps_polling = [&] { return !wanted() && patience.keep_polling(); };
-  return guarded_as_owner([&] {
+  return guarded(owned, [&] {
     Received got;
     const auto found =
-        messages_.take_now(from, static_cast<std::byte*>(request.block.data), bytes,
-                           most_short_bytes(), request.block.type, got, keeps_polling);
+        messages_(owned).take_now(from, static_cast<std::byte*>(request.block.data), bytes,
+                                  most_short_bytes(), request.block.type, got, keeps_polling);
     if (found != Messages::Found::message) return std::optional<Received>();
     turns_.begin();
     const auto tag = static_cast<std::uint32_t>(got.tag);
@@ -348,8 +347,8 @@ void Communicator::send(const ConstBlock& block, int to, int tag, const CallOpti
   const auto communicator = implementation();
   const auto request = MessageRequest::send(block, to, tag);
   if (const auto pattern = short_way(*communicator, request, options)) {
-    const Implementation::Owner owner(*communicator);
-    if (communicator->send_short_as_owner(request, *pattern)) return;
+    const Implementation::Owner owned(*communicator);
+    if (communicator->send_short(owned, request, *pattern)) return;
   }
   run(communicator, "send", std::array{request}, options);
 }
@@ -363,8 +362,8 @@ Received Communicator::recv(const Block& block, int from, int tag, const CallOpt
   const auto communicator = implementation();
   const auto request = MessageRequest::recv(block, from, tag);
   if (const auto pattern = short_way(*communicator, request, options)) {
-    const Implementation::Owner owner(*communicator);
-    if (auto got = communicator->recv_short_as_owner(request, *pattern)) return *got;
+    const Implementation::Owner owned(*communicator);
+    if (auto got = communicator->recv_short(owned, request, *pattern)) return *got;
   }
   return received(run(communicator, "recv", std::array{request}, options), options);
 }
@@ -388,9 +387,9 @@ Received Communicator::probe(int from, int tag, const CallOptions& options) {
   operation->received.emplace();
   operation->label = options.label;
   const Work work(std::make_shared<Work::State>(Work::State{communicator, {operation}}));
-  Implementation::Owner owner(*communicator);
-  or_raise(communicator->begin_as_owner(std::array{operation}, options.timeout));
-  communicator->wait_as_owner(work.state(), Clock::time_point::max());
+  const Implementation::Owner owned(*communicator);
+  or_raise(communicator->begin(owned, std::array{operation}, options.timeout));
+  communicator->wait(owned, work.state(), Clock::time_point::max());
   return work.received();
 }
 
@@ -398,8 +397,8 @@ std::optional<Received> Communicator::try_probe(int from, int tag) {
   const auto communicator = implementation();
   const auto pattern =
       communicator->value_or_raise(pattern_of("try_probe", from, tag, true, communicator->size()));
-  Implementation::Owner owner(*communicator);
-  return communicator->value_or_raise(communicator->look_as_owner(pattern));
+  const Implementation::Owner owned(*communicator);
+  return communicator->value_or_raise(communicator->look(owned, pattern));
 }
 
 Received Communicator::send_recv(const ConstBlock& out, int to, const Block& in, int from, int tag,
@@ -411,10 +410,10 @@ Received Communicator::send_recv(const ConstBlock& out, int to, const Block& in,
   const auto way_in = short_way(*communicator, request_in, options);
   bool sent = false;
   if (way_out && way_in && apart(out.data, bytes_of(request_out.block), in.data, bytes_of(in))) {
-    const Implementation::Owner owner(*communicator);
-    sent = communicator->send_short_as_owner(request_out, *way_out);
+    const Implementation::Owner owned(*communicator);
+    sent = communicator->send_short(owned, request_out, *way_out);
     if (sent)
-      if (auto got = communicator->recv_short_as_owner(request_in, *way_in)) return *got;
+      if (auto got = communicator->recv_short(owned, request_in, *way_in)) return *got;
   }
   if (sent)
     return received(run(communicator, "send_recv", std::array{request_in}, options), options);

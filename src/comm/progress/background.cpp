@@ -40,10 +40,11 @@ void go_to(int core) {
 struct EndOfTurn {
   Communicator::Implementation& communicator;
   std::atomic<bool>& scheduled;
+  Owned owned;
   ~EndOfTurn() {
     // Not earlier: until now, a thread that releases the flag leaves its work to this turn.
     scheduled.store(false);
-    communicator.disown();
+    communicator.disown(owned);
   }
 };
 
@@ -114,23 +115,24 @@ void Background::turn() {
   // Another holder of the flag makes progress itself, and schedules a turn if something is left. A
   // polling thread holds it again and again, for a moment: try often, or it takes a turn each time.
   constexpr int kTries = 1000;
-  bool own = false;
-  for (int tries = 0; communicator && !own && tries < kTries; tries++)
-    own = communicator->try_own();
-  if (!own) {
+  std::optional<Owned> owned;
+  for (int tries = 0; communicator && !owned && tries < kTries; tries++)
+    owned = communicator->try_own();
+  if (!owned) {
     if (communicator) denied_.store(Clock::now());
     scheduled_.store(false);
     // A thread that released the flag before found this turn scheduled, and scheduled none.
-    if (!communicator || !communicator->try_own()) return set_busy(false);
+    if (communicator) owned = communicator->try_own();
+    if (!owned) return set_busy(false);
   }
   denied_.store(kNever);
   bool go_on = false;
   {
-    const EndOfTurn end{*communicator, scheduled_};
+    const EndOfTurn end{*communicator, scheduled_, *owned};
     try {
-      go_on = turn_as_owner(*communicator);
+      go_on = turn(*owned, *communicator);
     } catch (...) {
-      communicator->threw_as_owner(failure_of(std::current_exception()));
+      communicator->threw(*owned, failure_of(std::current_exception()));
     }
   }
   if (communicator->is_forked()) {
@@ -148,7 +150,7 @@ void Background::turn() {
     set_busy(false);
 }
 
-bool Background::turn_as_owner(Communicator::Implementation& communicator) {
+bool Background::turn(Owned owned, Communicator::Implementation& communicator) {
   communicator.waiter().awake();
   communicator.waiter().sleep(std::chrono::nanoseconds(0));  // takes the events, does not wait
   const auto end = Clock::now() + kTurn;
@@ -158,19 +160,18 @@ bool Background::turn_as_owner(Communicator::Implementation& communicator) {
                                                              : SpinPolicy(false);
   bool moved = true;
   const auto goes_on = [&] { return moved || (busy_backgrounds == 1 && patience.keep_polling()); };
-  while (goes_on() && communicator.busy_as_owner() && !communicator.wanted() &&
-         Clock::now() < end) {
-    moved = communicator.progress_as_owner();
+  while (goes_on() && communicator.busy(owned) && !communicator.wanted() && Clock::now() < end) {
+    moved = communicator.progress(owned);
     if (moved) patience.reset();
   }
   // A thread that wants the flag goes on, and schedules a turn if something is left.
-  if (!communicator.busy_as_owner() || communicator.wanted()) return false;
-  const auto next = communicator.supervise_as_owner(Clock::now());
+  if (!communicator.busy(owned) || communicator.wanted()) return false;
+  const auto next = communicator.supervise(owned, Clock::now());
   if (!moved) {
     communicator.waiter().prepare();
-    moved = communicator.progress_as_owner(Messages::Attention::everyone);
+    moved = communicator.progress(owned, Messages::Attention::everyone);
   }
-  const bool busy = communicator.busy_as_owner();
+  const bool busy = communicator.busy(owned);
   return busy && (moved || !sleep_until(next));
 }
 

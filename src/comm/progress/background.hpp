@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "ccoll/communicator.hpp"
+#include "comm/progress/owner_flag.hpp"
 #include "transport/waiter.hpp"
 
 namespace ccoll {
@@ -50,7 +51,7 @@ class Background : public std::enable_shared_from_this<Background> {
   /// Sets whether it has something under way; the process counts those that have.
   void set_busy(bool busy);
   /// True if it is to go on at once.
-  bool turn_as_owner(Communicator::Implementation& communicator);
+  bool turn(Owned owned, Communicator::Implementation& communicator);
   /// False if something has happened already.
   bool sleep_until(std::chrono::steady_clock::time_point next);
   void stop_watching();

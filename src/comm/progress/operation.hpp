@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ccoll/communicator.hpp"
@@ -20,6 +21,7 @@
 #include "comm/progress/endings.hpp"
 #include "comm/streams/stream_parts.hpp"
 #include "core/result.hpp"
+#include "engine/describe.hpp"
 #include "engine/plan.hpp"
 #include "gpu/way.hpp"
 
@@ -96,6 +98,16 @@ struct CollectiveOperation final : Operation {
 
   /// Whether its stream has yet to come to it.
   bool is_held_back() const { return !started && gate && !gate->reached(); }
+  /// The reason why it has not begun.
+  std::string_view not_begun() const {
+    return is_held_back()
+               ? "not begun: its stream has not reached it"
+               : "not begun: an earlier call is still under way, or waits for its stream";
+  }
+  /// Its label and the name of the caller's own reduction.
+  std::string note() const {
+    return note_of(label, run.custom ? run.custom->description.name : std::string_view{});
+  }
 };
 
 /// One operation of a communicator, or those of a batch in its order.

@@ -7,24 +7,51 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
+#include <utility>
 
 namespace ccoll {
+
+/// Shows that this thread holds a communicator's owner flag. Only the flag makes it. It has nothing
+/// in it, so that passing it on costs nothing; it must not outlive the holding.
+class Owned {
+  friend class OwnerFlag;
+  Owned() = default;
+};
+
+/// A value that only the holder of the owner flag can reach.
+template <typename T>
+class OwnersOnly {
+ public:
+  template <typename... Arguments>
+  explicit OwnersOnly(Arguments&&... arguments) : value_(std::forward<Arguments>(arguments)...) {}
+  OwnersOnly(const OwnersOnly&) = delete;
+  OwnersOnly& operator=(const OwnersOnly&) = delete;
+
+  T& operator()(Owned /*owned*/) { return value_; }
+  const T& operator()(Owned /*owned*/) const { return value_; }
+
+ private:
+  T value_;
+};
 
 class OwnerFlag {
  public:
   /// Takes the flag if it is free; never waits.
-  bool try_take() {
+  std::optional<Owned> try_take() {
     auto tickets = tickets_.load(std::memory_order_relaxed);
-    return next(tickets) == serving(tickets) &&
-           tickets_.compare_exchange_strong(tickets, tickets + kOneMore);
+    if (next(tickets) != serving(tickets) ||
+        !tickets_.compare_exchange_strong(tickets, tickets + kOneMore))
+      return std::nullopt;
+    return Owned();
   }
   /// Takes a place in the queue, for wait().
   std::uint32_t queue() { return next(tickets_.fetch_add(kOneMore)); }
   /// Waits until it is that ticket's turn; the caller then has the flag.
-  void wait(std::uint32_t ticket);
+  Owned wait(std::uint32_t ticket);
   /// Publishes the holder's writes to the next holder, which may free the flag at once: the store
   /// itself tells whether a thread waits.
-  void give_back() {
+  void give_back(Owned /*owned*/) {
     // seq_cst; partner: queue(), whose thread is seen here, or sees that it is its turn.
     auto tickets = tickets_.load(std::memory_order_relaxed);
     while (!tickets_.compare_exchange_weak(tickets, with_next_served(tickets))) continue;
@@ -32,9 +59,9 @@ class OwnerFlag {
       wake();
   }
   /// Lets all waiting threads have it first; returns with it.
-  void pass_round() {
+  void pass_round(Owned owned) {
     const auto ticket = queue();
-    give_back();
+    give_back(owned);
     wait(ticket);
   }
   /// In a forked child, whose other threads are gone: nobody has the flag.

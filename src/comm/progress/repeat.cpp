@@ -10,8 +10,8 @@
 
 namespace ccoll {
 
-void Communicator::Implementation::remember_as_owner(
-    const Call& call, std::shared_ptr<CollectiveOperation> operation) {
+void Communicator::Implementation::remember(Owned owned, const Call& call,
+                                            std::shared_ptr<CollectiveOperation> operation) {
   const bool plain = call.op.form() == Reduction::Form::plain && !call.ragged() &&
                      !call.coalesced && !call.algorithm && !call.shown_as &&
                      call.timeout.count() == 0 && call.label.empty() && !operation->widening &&
@@ -20,8 +20,9 @@ void Communicator::Implementation::remember_as_owner(
   if (!plain) return;
   const auto width = size_of(call.type);
   const PlainCall made{call.kind, call.type, call.op.op(), call.root, call.count};
-  repeats_.remember(made, elems_of(call, Buffer::input, rank(), size()) * width,
-                    elems_of(call, Buffer::output, rank(), size()) * width, std::move(operation));
+  repeats_(owned).remember(made, elems_of(call, Buffer::input, rank(), size()) * width,
+                           elems_of(call, Buffer::output, rank(), size()) * width,
+                           std::move(operation));
 }
 
 bool Communicator::Implementation::repeat(const Outline& asked, const Blocks& blocks,
@@ -37,19 +38,20 @@ bool Communicator::Implementation::repeat(const Outline& asked, const Blocks& bl
   // Another thread may close the communicator meanwhile, for which it needs the flag: only a thread
   // that does not have the flag yet must hold on to the communicator.
   std::shared_ptr<Implementation> held;
-  if (!try_own()) [[unlikely]] {
+  auto flag = try_own();
+  if (!flag) [[unlikely]] {
     held = shared_from_this();
-    wait_to_own();
+    flag = wait_to_own();
   }
-  const Owner owner(*this, std::adopt_lock);
-  const auto last = repeats_.find(call);
+  const Owner owned(*this, *flag);
+  const auto last = repeats_(owned).find(call);
   if (last.operation == nullptr) return false;
-  if (!calm_as_owner() || last.operation->use_count() > 1) return false;
+  if (!calm(owned) || last.operation->use_count() > 1) return false;
   auto& operation = **last.operation;
   auto& run = operation.run;
-  if (record_as_owner(run.signature)) [[unlikely]]
-    compare_or_raise_as_owner();
-  run.sequence = collectives_.take_number();
+  if (record(owned, run.signature)) [[unlikely]]
+    compare_or_raise(owned);
+  run.sequence = collectives_(owned).take_number();
   run.in_place = last.in_place;
   if (call.kind != Kind::barrier) {
     run.input.data = static_cast<std::byte*>(const_cast<void*>(call.input));
@@ -57,26 +59,26 @@ bool Communicator::Implementation::repeat(const Outline& asked, const Blocks& bl
   }
   turns_.begin();
   operation.plan->start(run);
-  const auto polled = poll_as_owner(*operation.plan, options.unfinished != nullptr);
+  const auto polled = poll(owned, *operation.plan, options.unfinished != nullptr);
   if (polled == Plan::Polled::done) [[likely]]
     return true;
   held = shared_from_this();
-  auto queued = value_or_raise(queue_repeated_as_owner(*last.operation, polled));
+  auto queued = value_or_raise(queue_repeated(owned, *last.operation, polled));
   if (options.unfinished != nullptr)
     *options.unfinished = Work(std::move(queued));
   else
-    value_or_raise(finish_as_owner(*queued));
+    value_or_raise(finish(owned, *queued));
   return true;
 }
 
-void Communicator::Implementation::compare_or_raise_as_owner() {
+void Communicator::Implementation::compare_or_raise(Owned owned) {
   if (const auto compared = compare_with_ahead(); !compared) {
-    break_as_owner(compared.error(), true);
+    break_with(owned, compared.error(), true);
     raise(for_caller(*verdict_.broken()));
   }
 }
 
-Plan::Polled Communicator::Implementation::poll_as_owner(Plan& plan, bool is_brief) {
+Plan::Polled Communicator::Implementation::poll(Owned owned, Plan& plan, bool is_brief) {
   const auto poll = [&] {
     // A long call saves no time here, and other work may want to go on beside it.
     auto polled = plan.poll();
@@ -87,14 +89,14 @@ Plan::Polled Communicator::Implementation::poll_as_owner(Plan& plan, bool is_bri
       polled = plan.poll();
     return std::optional(polled);
   };
-  return guarded_as_owner(poll).value_or(Plan::Polled::failed);
+  return guarded(owned, poll).value_or(Plan::Polled::failed);
 }
 
-Result<std::shared_ptr<Work::State>> Communicator::Implementation::queue_repeated_as_owner(
-    const std::shared_ptr<CollectiveOperation>& repeated, Plan::Polled polled) {
+Result<std::shared_ptr<Work::State>> Communicator::Implementation::queue_repeated(
+    Owned owned, const std::shared_ptr<CollectiveOperation>& repeated, Plan::Polled polled) {
   if (verdict_.broken()) return tl::unexpected(*verdict_.broken());
   // The call has begun: without memory to wait for it, the communicator breaks.
-  auto queued = guarded_as_owner([&] {
+  auto queued = guarded(owned, [&] {
     auto& operation = *repeated;
     operation.done.store(false, std::memory_order_relaxed);
     operation.endings.begin_again();
@@ -104,8 +106,8 @@ Result<std::shared_ptr<Work::State>> Communicator::Implementation::queue_repeate
     set_limit(operation, Clock::now(), {});
     operation.publish_at = operation.begun + kPublishAfter;
     auto work = std::make_shared<Work::State>(Work::State{shared_from_this(), {repeated}});
-    collectives_.push_back(repeated);
-    if (polled == Plan::Polled::failed) collective_failed_as_owner(operation.plan->take_failure());
+    collectives_(owned).push_back(repeated);
+    if (polled == Plan::Polled::failed) collective_failed(owned, operation.plan->take_failure());
     return std::optional(std::move(work));
   });
   if (!queued) return tl::unexpected(*verdict_.broken());

@@ -20,16 +20,16 @@ class Turns {
  public:
   using Clock = std::chrono::steady_clock;
 
-  bool try_own() { return flag_.try_take(); }
+  std::optional<Owned> try_own() { return flag_.try_take(); }
   /// Waits for the flag. `ring` wakes its holder, which checks is_wanted() before it sleeps; once
   /// is enough.
   template <typename Ring>
-  void wait_to_own(Ring ring) {
+  Owned wait_to_own(Ring ring) {
     const auto ticket = flag_.queue();
     ring();
-    flag_.wait(ticket);
+    return flag_.wait(ticket);
   }
-  void disown() { flag_.give_back(); }
+  void disown(Owned owned) { flag_.give_back(owned); }
   /// Whether a thread waits for the flag: a waiting owner then lets it in.
   bool is_wanted() const { return flag_.waiting() > 0; }
   /// In a forked child, whose other threads are gone.
@@ -44,11 +44,11 @@ class Turns {
   }
   /// Lets the others have the flag and returns with it. `limit`: when this thread's wait ends.
   /// Returns the number of movements before.
-  std::uint64_t rest(Clock::time_point limit) {
+  std::uint64_t rest(Owned owned, Clock::time_point limit) {
     const auto movements = movements_;
     rest_until_ = std::min(rest_until_, limit);
     resting_++;
-    flag_.pass_round();
+    flag_.pass_round(owned);
     resting_--;
     return movements;
   }

@@ -11,8 +11,8 @@
 
 namespace ccoll {
 
-std::vector<Rank> Communicator::Implementation::awaited_as_owner(
-    const Work::State& work) const noexcept {
+std::vector<Rank> Communicator::Implementation::awaited(Owned owned,
+                                                        const Work::State& work) const noexcept {
   try {
     std::vector<Rank> ranks;
     bool collective = false;
@@ -25,7 +25,7 @@ std::vector<Rank> Communicator::Implementation::awaited_as_owner(
         ranks.push_back(*peer);
     }
     // Whichever collective it is: the first one in the queue stands in its way.
-    if (const auto* first = collective ? collectives_.started() : nullptr)
+    if (const auto* first = collective ? collectives_(owned).started() : nullptr)
       std::ranges::copy(first->plan->awaited(Plan::Which::in_the_way), std::back_inserter(ranks));
     return ranks;
   } catch (...) {
@@ -34,7 +34,7 @@ std::vector<Rank> Communicator::Implementation::awaited_as_owner(
   }
 }
 
-void Communicator::Implementation::note_failure_as_owner(const Failure& failure) noexcept {
+void Communicator::Implementation::note_failure(Owned owned, const Failure& failure) noexcept {
   if (closed_.load(std::memory_order_relaxed)) return;
   try {
     // A late or different call is counted for all ranks that it waits for.
@@ -42,10 +42,10 @@ void Communicator::Implementation::note_failure_as_owner(const Failure& failure)
     if (const auto culprit =
             is_one && failure.culprit ? group_.rank_of(*failure.culprit) : std::nullopt)
       return record_.losses().failed(*culprit);
-    if (const auto* first = collectives_.started())
+    if (const auto* first = collectives_(owned).started())
       for (const auto peer : first->plan->awaited(Plan::Which::in_the_way))
         record_.losses().failed(peer);
-    for (const auto& operation : messages_.pending())
+    for (const auto& operation : messages_(owned).pending())
       if (operation->pattern.from) record_.losses().failed(*operation->pattern.from);
   } catch (...) {
     // Memory ran out, which may be why it fails.
@@ -53,10 +53,10 @@ void Communicator::Implementation::note_failure_as_owner(const Failure& failure)
 }
 
 Counters Communicator::Implementation::counters() {
-  const Owner owner(*this);
+  const Owner owned(*this);
   TrafficTable table;
-  plans_.add_traffic(table);
-  messages_.add_traffic(table);
+  plans_(owned).add_traffic(table);
+  messages_(owned).add_traffic(table);
   links_.add_retries(table);
 
   std::map<std::pair<Rank, std::string>, PeerCounters> peers;
@@ -82,10 +82,10 @@ Counters Communicator::Implementation::counters() {
     peer.time_lost += loss.time;
     peer.errors += loss.errors;
   }
-  for (const auto& [rank, refused] : messages_.refused()) of(rank, {}).errors += refused;
+  for (const auto& [rank, refused] : messages_(owned).refused()) of(rank, {}).errors += refused;
 
   Counters counters;
-  counters.collectives = collectives_.next_number();
+  counters.collectives = collectives_(owned).next_number();
   counters.device_memory_bytes = stream_calls_.held_bytes();
   if (const auto& way = stream_calls_.device_way())
     counters.device_workspace_bytes = way->held_bytes();

@@ -37,7 +37,7 @@ dump::UnderWay Communicator::Implementation::under_way(const CollectiveOperation
   shown.call = operation.run.sequence;
   shown.text = name_of(operation);
   shown.begun = times.of(operation.begun);
-  shown.standing = not_begun(operation);
+  shown.standing = operation.not_begun();
   if (!operation.started) return shown;
   shown.standing = operation.plan->standing();
   if (const auto at = operation.plan->stand())
@@ -58,13 +58,13 @@ dump::UnderWay Communicator::Implementation::under_way_on_device(
   return shown;
 }
 
-Record::Standing Communicator::Implementation::standing_as_owner() const {
+Record::Standing Communicator::Implementation::standing(Owned owned) const {
   const auto times = record_.times();
   Record::Standing standing;
-  standing.finished = collectives_.finished();
+  standing.finished = collectives_(owned).finished();
   // A forked child asks nothing of its parent's streams.
   const auto on_device =
-      is_forked() ? std::vector<LeftOnDevice>() : stream_calls_.left_on_device_as_owner();
+      is_forked() ? std::vector<LeftOnDevice>() : stream_calls_.left_on_device(owned);
   for (const auto& left : on_device) {
     if (left.beside != nullptr) continue;
     standing.on_device.insert(left.number);
@@ -72,54 +72,54 @@ Record::Standing Communicator::Implementation::standing_as_owner() const {
     standing.under_way.push_back(under_way_on_device(left.number, times));
     standing.under_way.back().device = left.standing;
   }
-  for (const auto& operation : collectives_) {
+  for (const auto& operation : collectives_(owned)) {
     if (standing.under_way.size() >= kMostUnderWay) break;
     standing.under_way.push_back(under_way(*operation, times));
     const auto left = std::ranges::find(on_device, operation.get(), &LeftOnDevice::beside);
     if (left != on_device.end()) standing.under_way.back().device = left->standing;
   }
-  for (const auto& operation : messages_.pending()) {
+  for (const auto& operation : messages_(owned).pending()) {
     if (standing.under_way.size() >= kMostUnderWay) break;
     dump::UnderWay shown;
-    shown.text = messages_.name_of(*operation);
-    shown.standing = messages_.standing(*operation);
+    shown.text = messages_(owned).name_of(*operation);
+    shown.standing = messages_(owned).standing(*operation);
     shown.begun = times.of(operation->begun);
-    shown.waits_for = peers(messages_.awaited(*operation));
+    shown.waits_for = peers(messages_(owned).awaited(*operation));
     standing.under_way.push_back(std::move(shown));
   }
   return standing;
 }
 
-void Communicator::Implementation::keep_standing_as_owner() noexcept {
+void Communicator::Implementation::keep_standing(Owned owned) noexcept {
   try {
-    record_.keep(standing_as_owner());
+    record_.keep(standing(owned));
   } catch (...) {
     // Memory ran out, which may be why it breaks.
     record_.keep({});
   }
 }
 
-dump::Dump Communicator::Implementation::dump_as_owner(std::string_view reason) const {
+dump::Dump Communicator::Implementation::dump(Owned owned, std::string_view reason) const {
   std::optional<dump::Failed> failed;
   if (const auto failure = first_failure()) {
     failed = {std::string(to_string(failure->kind)), for_caller(*failure).message, {}};
     if (failure->culprit) failed->culprit = group_.rank_of(*failure->culprit);
   }
   if (const auto& kept = record_.kept()) return record_.dump(reason, *kept, std::move(failed));
-  return record_.dump(reason, standing_as_owner(), std::move(failed));
+  return record_.dump(reason, standing(owned), std::move(failed));
 }
 
 std::string Communicator::Implementation::dump() {
-  const Owner owner(*this);
-  return dump::to_json(dump_as_owner("asked"));
+  const Owner owned(*this);
+  return dump::to_json(dump(owned, "asked"));
 }
 
-void Communicator::Implementation::write_dump_as_owner(std::string_view reason) noexcept {
+void Communicator::Implementation::write_dump(Owned owned, std::string_view reason) noexcept {
   record_.end_request();
   // The file is the parent's.
   if (is_forked() || !record_.admits(reason)) return;
   try {
-    record_.write(dump_as_owner(reason));
+    record_.write(dump(owned, reason));
     if (reason == Record::kFailureDump && dump_signal_) dump_signal_->failed(*this);
   } catch (...) {
     // No memory: the failure itself is told all the same.
@@ -135,9 +135,9 @@ void Communicator::Implementation::request_dump(std::string reason) {
 
 void Communicator::Implementation::try_to_dump(int tries) {
   if (!record_.is_requested() || closed_.load()) return;
-  if (try_own()) {
-    const Owner owner(*this, std::adopt_lock);
-    return write_dump_as_owner(record_.requested_reason());
+  if (const auto free = try_own()) {
+    const Owner owned(*this, *free);
+    return write_dump(owned, record_.requested_reason());
   }
   if (tries >= kTries) {
     if (record_.has_dumped_failure()) return;

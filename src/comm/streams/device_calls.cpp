@@ -120,7 +120,7 @@ Status Communicator::Implementation::make_device_way(std::span<const PeerAddress
     device_way_.next = DeviceWay::host;
     device_way_.is_across = false;
   };
-  if (const Owner owner(*this); verdict_.broken()) {
+  if (const Owner owned(*this); verdict_.broken()) {
     // No way is of use, and its first call tells why.
     fall_back(DeviceWay::host, made.error());
     return {};
@@ -152,7 +152,7 @@ Status Communicator::Implementation::join_team(std::shared_ptr<device::Staging> 
 }
 
 void Communicator::Implementation::take_device_way(std::shared_ptr<device::DeviceWay> way) {
-  const Owner owner(*this);  // the service thread may break the communicator just now
+  const Owner owned(*this);  // the service thread may break the communicator just now
   stream_calls_.take_way(std::move(way));
 }
 
@@ -209,8 +209,8 @@ Status Communicator::Implementation::tell_all_at_start(const void* mine, void* e
                                                        std::size_t bytes) {
   auto call = all_gather_of(mine, everyones, bytes);
   call.shown_as = kDeviceWay;
-  Owner owner(*this);
-  return run_as_owner(call);
+  const Owner owned(*this);
+  return run(owned, call);
 }
 
 // Programs
@@ -226,9 +226,9 @@ Communicator::Implementation::device_program_for(const Call& call) {
     if (!loaded && loaded.error().kind == ErrorKind::invalid_argument)
       return tl::unexpected(std::move(loaded.error()));
     if (!loaded) {
-      const Owner owner(*this);
-      CCOLL_TRY(usable_as_owner());
-      threw_as_owner(loaded.error());
+      const Owner owned(*this);
+      CCOLL_TRY(usable(owned));
+      threw(owned, loaded.error());
       return tl::unexpected(*verdict_.broken());
     }
     found = device_programs_.emplace(key, std::move(*loaded)).first;
@@ -276,13 +276,13 @@ Result<Communicator::Implementation::OnDevice> Communicator::Implementation::loa
 
 // The call
 
-Status Communicator::Implementation::make_ready_beside(Algorithm algorithm,
+Status Communicator::Implementation::make_ready_beside(Owned owned, Algorithm algorithm,
                                                        CollectiveOperation& operation) {
   Call barrier;
   barrier.kind = Kind::barrier;
   barrier.count = 1;
   barrier.op = ReduceOp::max;
-  auto plan = plan_for(barrier, signature_of(barrier));
+  auto plan = plan_for(owned, barrier, signature_of(barrier));
   if (!plan) return tl::unexpected(plan.error());
   operation.plan = *plan;
   auto& run = operation.run;
@@ -394,9 +394,9 @@ Result<device::Entry> Communicator::Implementation::enter(device::StreamOp& stre
   const bool differs = !entry && entry.error().kind == ErrorKind::mismatch && !entering.is_captured;
   std::optional<Failure> why;
   {
-    const Owner owner(*this);
+    const Owner owned(*this);
     const auto now = Clock::now();
-    if (const auto usable = usable_as_owner(); !usable) {
+    if (const auto usable = this->usable(owned); !usable) {
       why = usable.error();
     } else {
       // From here on its time limit counts, and ranks that make other calls are looked for.
@@ -407,7 +407,7 @@ Result<device::Entry> Communicator::Implementation::enter(device::StreamOp& stre
       // The barrier beside it finds which calls differ, and what their callers call them.
       if (differs && has_begun) return device::Entry::entered;
       const bool may_wait = (entry || differs) && (has_begun || now < entering.limit);
-      if (!may_wait) why = not_entered_as_owner(entry, entering.is_captured);
+      if (!may_wait) why = not_entered(owned, entry, entering.is_captured);
     }
   }
   if (why) {
@@ -419,33 +419,34 @@ Result<device::Entry> Communicator::Implementation::enter(device::StreamOp& stre
   return device::Entry::waiting;
 }
 
-Failure Communicator::Implementation::not_entered_as_owner(const Result<device::Entry>& entry,
-                                                           bool is_captured) {
+Failure Communicator::Implementation::not_entered(Owned owned, const Result<device::Entry>& entry,
+                                                  bool is_captured) {
   // If another rank has ended it for all, that rank tells why; here it is an earlier failure.
   const bool is_told = !entry && stream_calls_.device_way()->is_aborted();
   if (is_told || (!entry && entry.error().kind == ErrorKind::mismatch)) {
-    break_as_owner(entry.error(), true);
+    break_with(owned, entry.error(), true);
   } else if (!entry) {
-    threw_as_owner(entry.error());
+    threw(owned, entry.error());
   } else {
-    break_as_owner({ErrorKind::timed_out,
-                    fmt::format("not all ranks of the process have made a call {}",
-                                is_captured ? "while it was captured"
-                                            : "that this rank's stream has not reached"),
-                    std::nullopt},
-                   true);
+    break_with(owned,
+               {ErrorKind::timed_out,
+                fmt::format("not all ranks of the process have made a call {}",
+                            is_captured ? "while it was captured"
+                                        : "that this rank's stream has not reached"),
+                std::nullopt},
+               true);
   }
-  return is_told ? usable_as_owner().error() : *verdict_.broken();
+  return is_told ? usable(owned).error() : *verdict_.broken();
 }
 
-void Communicator::Implementation::end_what_devices_made_as_owner() {
-  progress_as_owner();  // begins calls that streams have reached
-  wait_as_owner({weak_from_this(), stream_calls_.left_behind_as_owner()}, Clock::now() + kForHosts);
+void Communicator::Implementation::end_what_devices_made(Owned owned) {
+  progress(owned);  // begins calls that streams have reached
+  wait(owned, {weak_from_this(), stream_calls_.left_behind(owned)}, Clock::now() + kForHosts);
 }
 
-void Communicator::Implementation::device_failed_as_owner(const Failure& failure) {
+void Communicator::Implementation::device_failed(Owned owned, const Failure& failure) {
   // The communicator may have heard of this failure meanwhile.
-  if (usable_as_owner()) break_as_owner(failure, true);
+  if (usable(owned)) break_with(owned, failure, true);
 }
 
 }  // namespace ccoll

@@ -43,8 +43,9 @@ void StreamCall::ring() const noexcept {
   if (const auto communicator = communicator_.lock()) communicator->waiter().ring();
 }
 
-bool StreamCall::look_whether_passed_as_owner(const Communicator::Implementation& communicator,
-                                              std::optional<Failure>& trouble) {
+bool StreamCall::look_whether_passed(Owned /*owned*/,
+                                     const Communicator::Implementation& communicator,
+                                     std::optional<Failure>& trouble) {
   if (!is_looked_at() || !stream_op_->passed()) return false;
   has_passed_ = true;
   if (auto outcome = stream_op_->outcome(); !outcome) {
@@ -73,24 +74,24 @@ std::optional<LeftOnDevice> StreamCall::left_on_device() const {
   return left;
 }
 
-void StreamCall::begin_as_owner(Communicator::Implementation& communicator) {
+void StreamCall::begin(Owned owned, Communicator::Implementation& communicator) {
   if (stage_ == Stage::leaving && !shown_.empty()) return;  // it has failed meanwhile
-  auto begun = caught([&] { return begin_(communicator); });
+  auto begun = caught([&] { return begin_(owned, communicator); });
   stands_before_.reset();
-  if (begun) return began_as_owner(std::move(*begun));
+  if (begun) return began(owned, std::move(*begun));
   // The failure to begin may have broken the communicator, which ended this call with all others.
   if (stage_ == Stage::leaving && !shown_.empty()) return;
   // Nobody waits for a graph's call: the next call reports it.
   for (const auto& each : shown_) each->failure = begun.error();
-  leave_as_owner();
+  leave(owned);
 }
 
-void StreamCall::began_as_owner(Operations operations) {
+void StreamCall::began(Owned /*owned*/, Operations operations) {
   operations_ = std::move(operations);
   stage_ = Stage::under_way;
 }
 
-bool StreamCall::settle_as_owner() {
+bool StreamCall::settle(Owned owned) {
   if (stage_ != Stage::under_way) return false;
   const auto done = [](const auto& each) { return each->done.load(std::memory_order_acquire); };
   if (!std::ranges::all_of(operations_, done)) return false;
@@ -98,11 +99,11 @@ bool StreamCall::settle_as_owner() {
     if (!shown_[i]->failure) shown_[i]->failure = operations_[i]->failure;
     shown_[i]->received = operations_[i]->received;
   }
-  leave_as_owner();
+  leave(owned);
   return true;
 }
 
-void StreamCall::leave_as_owner() {
+void StreamCall::leave(Owned /*owned*/) {
   if (stream_op_->is_made_by_device() && !operations_.empty()) {
     const auto& beside = static_cast<const CollectiveOperation&>(*operations_.front());
     if (beside.is_numbered) number_ = beside.run.sequence;
@@ -117,24 +118,24 @@ void StreamCall::leave_as_owner() {
   stream_op_->release();
 }
 
-void StreamCall::fail_as_owner(const Failure& failure) {
-  if (stage_ != Stage::leaving && !settle_as_owner()) {
+void StreamCall::end_with(Owned owned, const Failure& failure) {
+  if (stage_ != Stage::leaving && !settle(owned)) {
     for (const auto& each : shown_) each->failure = failure;
-    leave_as_owner();
+    leave(owned);
   } else if (is_looked_at() && may_be_on_device()) {
-    give_up_as_owner(failure);
+    give_up(owned, failure);
   }
 }
 
-void StreamCall::abandon_as_owner(const Failure& failure) {
-  fail_as_owner(failure);
+void StreamCall::abandon(Owned owned, const Failure& failure) {
+  end_with(owned, failure);
   if (!begin_to_end()) return;
   for (const auto& each : shown_)
     if (!each->failure) each->failure = failure;
   end_unpassed();
 }
 
-void StreamCall::end_copy_as_owner(const Failure& failure) {
+void StreamCall::end_copy(Owned /*owned*/, const Failure& failure) {
   if (is_done()) return;
   for (const auto& each : shown_) each->failure = failure;
   end_shown();
@@ -145,12 +146,12 @@ bool StreamCall::is_done() const {
       shown_, [](const auto& each) { return each->done.load(std::memory_order_acquire); });
 }
 
-bool StreamCall::is_over_as_owner() const {
+bool StreamCall::is_over(Owned /*owned*/) const {
   // A captured call shows nothing: its graph repeats it.
   return stage_ == Stage::leaving && is_done();
 }
 
-Status StreamCall::look_at_time_as_owner(Clock::time_point now) {
+Status StreamCall::look_at_time(Owned owned, Clock::time_point now) {
   const bool is_devices = stage_ == Stage::leaving && is_looked_at() && may_be_on_device();
   if (!is_devices || give_up_at_ || !stream_op_->reached()) return {};
   if (!device_deadline_) device_deadline_ = deadline_after(device_limit_, now);
@@ -161,18 +162,18 @@ Status StreamCall::look_at_time_as_owner(Clock::time_point now) {
       std::nullopt};
   const auto standing = stream_op_->standing();
   late.message += standing.empty() ? "; the device shows no step of it" : ": " + standing;
-  give_up_as_owner(late);
+  give_up(owned, late);
   return tl::unexpected(late);
 }
 
-void StreamCall::give_up_as_owner(const Failure& failure) {
+void StreamCall::give_up(Owned /*owned*/, const Failure& failure) {
   for (const auto& each : shown_)
     if (!each->failure) each->failure = failure;
   if (!give_up_at_) give_up_at_ = Clock::now() + kToPass;
 }
 
-Status StreamCall::look_as_owner(Clock::time_point now) {
-  CCOLL_TRY(look_at_time_as_owner(now));
+Status StreamCall::look(Owned owned, Clock::time_point now) {
+  CCOLL_TRY(look_at_time(owned, now));
   auto trouble = stream_op_->trouble();
   const bool is_late = give_up_at_ && now >= *give_up_at_;
   if (stage_ != Stage::leaving || (trouble && !is_late) || !begin_to_end()) return trouble;
@@ -256,46 +257,46 @@ void StreamCalls::forked() {
   has_reached_.store(false);
 }
 
-bool StreamCalls::advance_as_owner(Communicator::Implementation& communicator) {
+bool StreamCalls::advance(Owned owned, Communicator::Implementation& communicator) {
   bool moved = false;
   auto reached = has_reached_.load() ? take_reached() : nullptr;
   while (reached != nullptr) {
     const auto call = std::move(reached);
     reached = std::move(call->next_reached_);
-    call->begin_as_owner(communicator);
+    call->begin(owned, communicator);
     if (std::ranges::find(calls_, call) == calls_.end()) calls_.push_back(call);
     moved = true;
   }
   std::optional<Failure> trouble;
   for (const auto& call : calls_) {
-    moved |= call->settle_as_owner();
-    moved |= call->look_whether_passed_as_owner(communicator, trouble);
+    moved |= call->settle(owned);
+    moved |= call->look_whether_passed(owned, communicator, trouble);
   }
-  if (trouble) communicator.device_failed_as_owner(*trouble);
-  moved |= std::erase_if(calls_, [](const auto& call) { return call->is_over_as_owner(); }) > 0;
+  if (trouble) communicator.device_failed(owned, *trouble);
+  moved |= std::erase_if(calls_, [&](const auto& call) { return call->is_over(owned); }) > 0;
   if (calls_.empty()) look_at_.reset();
   return moved;
 }
 
-void StreamCalls::fail_as_owner(const Failure& failure) {
-  for (const auto& call : calls_) call->fail_as_owner(failure);
+void StreamCalls::end_with(Owned owned, const Failure& failure) {
+  for (const auto& call : calls_) call->end_with(owned, failure);
   if (look_at_) look_at_ = Clock::now();
 }
 
-Operations StreamCalls::left_behind_as_owner() const {
+Operations StreamCalls::left_behind(Owned /*owned*/) const {
   Operations all;
   for (const auto& call : calls_) std::ranges::copy(call->left_behind(), std::back_inserter(all));
   return all;
 }
 
-std::vector<LeftOnDevice> StreamCalls::left_on_device_as_owner() const {
+std::vector<LeftOnDevice> StreamCalls::left_on_device(Owned /*owned*/) const {
   std::vector<LeftOnDevice> all;
   for (const auto& call : calls_)
     if (auto left = call->left_on_device()) all.push_back(std::move(*left));
   return all;
 }
 
-void StreamCalls::abort_device_as_owner(const Failure& failure, bool only_own) {
+void StreamCalls::abort_device(Owned /*owned*/, const Failure& failure, bool only_own) {
   if (!way_) return;
   const auto may_be_there = [](const auto& call) { return call->may_be_on_device(); };
   const bool is_to_end =
@@ -303,31 +304,31 @@ void StreamCalls::abort_device_as_owner(const Failure& failure, bool only_own) {
   if (is_to_end) way_->abort(failure);
 }
 
-void StreamCalls::abandon_as_owner(const Failure& failure) {
+void StreamCalls::abandon(Owned owned, const Failure& failure) {
   {
     const std::lock_guard lock(reached_mutex_);
     abandoned_ = true;
   }
   for (auto call = take_reached(); call != nullptr; call = std::move(call->next_reached_))
     call->forsake();
-  for (const auto& call : calls_) call->abandon_as_owner(failure);
+  for (const auto& call : calls_) call->abandon(owned, failure);
   calls_.clear();
 }
 
-void StreamCalls::end_copy_as_owner(const Failure& failure) {
-  for (const auto& call : calls_) call->end_copy_as_owner(failure);
+void StreamCalls::end_copy(Owned owned, const Failure& failure) {
+  for (const auto& call : calls_) call->end_copy(owned, failure);
   (void)new auto(std::move(calls_));
   calls_.clear();
 }
 
-Status StreamCalls::supervise_as_owner(Clock::time_point now, Clock::time_point& next) {
+Status StreamCalls::supervise(Owned owned, Clock::time_point now, Clock::time_point& next) {
   if (calls_.empty()) return {};
   if (!look_at_) look_at_ = now + kBetweenLooks;
   Status trouble;
   if (now >= *look_at_) {
     look_at_ = now + kBetweenLooks;
     for (const auto& call : calls_)
-      if (auto looked = call->look_as_owner(now); !looked && trouble) trouble = std::move(looked);
+      if (auto looked = call->look(owned, now); !looked && trouble) trouble = std::move(looked);
   }
   next = std::min(next, *look_at_);
   const auto is_looked_at = [](const auto& call) { return call->is_looked_at(); };

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "comm/progress/operation.hpp"
+#include "comm/progress/owner_flag.hpp"
 #include "core/result.hpp"
 #include "gpu/device_way.hpp"
 #include "gpu/staging.hpp"
@@ -41,7 +42,7 @@ class StreamCall final : public device::StreamListener,
                          public std::enable_shared_from_this<StreamCall> {
  public:
   /// Begins the operations when the stream has reached the call.
-  using Begin = std::function<Result<Operations>(Communicator::Implementation&)>;
+  using Begin = std::function<Result<Operations>(Owned, Communicator::Implementation&)>;
 
   /// `shown`: the operations of its Work; none if it is captured.
   StreamCall(std::weak_ptr<Communicator::Implementation> communicator,
@@ -67,15 +68,15 @@ class StreamCall final : public device::StreamListener,
 
   // owner: holder of the communicator's owner flag
 
-  void begin_as_owner(Communicator::Implementation& communicator);
+  void begin(Owned owned, Communicator::Implementation& communicator);
   /// Notes that these are under way.
-  void began_as_owner(Operations operations);
+  void began(Owned owned, Operations operations);
   /// If all is done, lets the stream go on and returns true.
-  bool settle_as_owner();
+  bool settle(Owned owned);
   /// For a device's call that no callback reports: whether the stream has passed it since the last
   /// look; `trouble`: the error in its result.
-  bool look_whether_passed_as_owner(const Communicator::Implementation& communicator,
-                                    std::optional<Failure>& trouble);
+  bool look_whether_passed(Owned owned, const Communicator::Implementation& communicator,
+                           std::optional<Failure>& trouble);
   bool is_looked_at() const { return stream_op_->is_looked_at() && !has_passed_; }
   bool may_be_on_device() const {
     return stream_op_->is_made_by_device() && !has_passed_ && !stream_op_->passed();
@@ -85,16 +86,16 @@ class StreamCall final : public device::StreamListener,
   /// The host's outstanding part of a call that the device has made, or may have made.
   const Operations& left_behind() const;
   /// Ends with `failure`, unless its operations have ended before.
-  void fail_as_owner(const Failure& failure);
+  void end_with(Owned owned, const Failure& failure);
   /// The same, but its Work ends now, whatever the stream does.
-  void abandon_as_owner(const Failure& failure);
+  void abandon(Owned owned, const Failure& failure);
   /// In a forked child: its Work ends with `failure`, and nothing else is touched.
-  void end_copy_as_owner(const Failure& failure);
+  void end_copy(Owned owned, const Failure& failure);
   /// Whether nothing of it needs looking after any more.
-  bool is_over_as_owner() const;
+  bool is_over(Owned owned) const;
   /// Asks CUDA about its stream. Ends a Work whose stream will not pass the call any more, or not
   /// soon.
-  Status look_as_owner(Clock::time_point now);
+  Status look(Owned owned, Clock::time_point now);
 
  private:
   enum class Stage : std::uint8_t {
@@ -111,12 +112,12 @@ class StreamCall final : public device::StreamListener,
   void end_shown();
   void end_unpassed();
   /// For a device's call whose host has done its part.
-  Status look_at_time_as_owner(Clock::time_point now);
+  Status look_at_time(Owned owned, Clock::time_point now);
   /// Ends it with `failure` once the stream has passed, or some time later.
-  void give_up_as_owner(const Failure& failure);
+  void give_up(Owned owned, const Failure& failure);
   bool is_done() const;
   /// Lets the stream go on.
-  void leave_as_owner();
+  void leave(Owned owned);
 
   const std::weak_ptr<Communicator::Implementation> communicator_;
   const std::shared_ptr<device::StreamOp> stream_op_;
@@ -193,28 +194,28 @@ class StreamCalls {
 
   // owner: holder of the owner flag
 
-  bool busy_as_owner() const { return !calls_.empty() || has_reached(); }
+  bool busy(Owned /*owned*/) const { return !calls_.empty() || has_reached(); }
   /// Adds one that is not captured, before it is put into its stream.
-  void add_as_owner(std::shared_ptr<StreamCall> call) { calls_.push_back(std::move(call)); }
+  void add(Owned /*owned*/, std::shared_ptr<StreamCall> call) { calls_.push_back(std::move(call)); }
   /// True if anything moved.
-  bool advance_as_owner(Communicator::Implementation& communicator);
+  bool advance(Owned owned, Communicator::Implementation& communicator);
   /// Ends all unfinished ones with `failure`; their Works end once the streams have passed.
-  void fail_as_owner(const Failure& failure);
+  void end_with(Owned owned, const Failure& failure);
   /// Ends their Works now. Streams go on past calls that they still reach, and nobody looks after
   /// those any more.
-  void abandon_as_owner(const Failure& failure);
+  void abandon(Owned owned, const Failure& failure);
   /// The hosts' outstanding parts of calls that devices have made, or may have made: other ranks
   /// wait for them.
-  Operations left_behind_as_owner() const;
+  Operations left_behind(Owned owned) const;
   /// The calls that devices have not ended, in order, whether or not the hosts' parts are over.
-  std::vector<LeftOnDevice> left_on_device_as_owner() const;
+  std::vector<LeftOnDevice> left_on_device(Owned owned) const;
   /// Ends all that devices make, on all ranks, with `failure`; `only_own`: only if a call of this
   /// rank is under way.
-  void abort_device_as_owner(const Failure& failure, bool only_own);
+  void abort_device(Owned owned, const Failure& failure, bool only_own);
   /// In a forked child: ends the Works, and leaves alone all that is the parent's.
-  void end_copy_as_owner(const Failure& failure);
+  void end_copy(Owned owned, const Failure& failure);
   /// Checks whether streams will ever pass; `next`: when to look again.
-  Status supervise_as_owner(Clock::time_point now, Clock::time_point& next);
+  Status supervise(Owned owned, Clock::time_point now, Clock::time_point& next);
 
  private:
   /// Takes those that streams have reached since; returns the first one.

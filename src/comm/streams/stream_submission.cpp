@@ -168,9 +168,9 @@ Result<Communicator::Implementation::Submitted> Communicator::Implementation::su
     // If only this rank lacks something, the others would wait for it.
     if (stream_op.error().kind == ErrorKind::invalid_argument)
       return tl::unexpected(stream_op.error());
-    Owner owner(*this);
-    CCOLL_TRY(usable_as_owner());
-    threw_as_owner(stream_op.error());
+    const Owner owned(*this);
+    CCOLL_TRY(usable(owned));
+    threw(owned, stream_op.error());
     return tl::unexpected(*verdict_.broken());
   }
   const bool is_captured = request.is_captured;
@@ -180,13 +180,13 @@ Result<Communicator::Implementation::Submitted> Communicator::Implementation::su
   const auto state = std::make_shared<Work::State>(Work::State{shared_from_this(), call->shown()});
   const auto begin = prepare(*call, *stream_op, is_captured);
   {
-    Owner owner(*this);
-    CCOLL_TRY(usable_as_owner());
-    if (!is_captured) stream_calls_.add_as_owner(call);
+    const Owner owned(*this);
+    CCOLL_TRY(usable(owned));
+    if (!is_captured) stream_calls_.add(owned, call);
     if (begin) {
-      auto begun = begin_as_owner(*begin);
+      auto begun = this->begin(owned, *begin);
       if (!begun) return tl::unexpected(begun.error());
-      call->began_as_owner(std::move((*begun)->operations));
+      call->began(owned, std::move((*begun)->operations));
     }
   }
   return Submitted{Work(state), call, *stream_op, is_captured};
@@ -197,9 +197,9 @@ Status Communicator::Implementation::enqueue(const Submitted& submitted) {
   if (put) return {};
   if (submitted.is_captured && !submitted.stream_op->is_made_by_device())
     return tl::unexpected(put.error());
-  Owner owner(*this);
-  CCOLL_TRY(usable_as_owner());
-  threw_as_owner(put.error());
+  const Owner owned(*this);
+  CCOLL_TRY(usable(owned));
+  threw(owned, put.error());
   return tl::unexpected(*verdict_.broken());
 }
 
@@ -214,8 +214,8 @@ Result<Work> Communicator::Implementation::put(const Submitted& submitted,
     if (self.is_forked()) return tl::unexpected(self.news().value());
     const std::lock_guard lock(self.stream_calls_.submission());
     CCOLL_TRY(self.enqueue(submitted));
-    const Owner owner(self);
-    return self.usable_as_owner().map([] { return true; });
+    const Owner owned(self);
+    return self.usable(owned).map([] { return true; });
   };
   call_group::put_off({.communicator = weak_from_this(),
                        .stream = stream,
@@ -288,10 +288,10 @@ Result<DividedCall> Communicator::Implementation::in_parts(const Call& call) {
   const bool may_be =
       call.op.form() != Reduction::Form::premultiplied_sum && !needs_input_copy(call);
   if (!may_be || !divided.is_large(options_.device.staging_bytes)) return divided;
-  const Owner owner(*this);
-  if (!usable_as_owner()) return divided;
+  const Owner owned(*this);
+  if (!usable(owned)) return divided;
   const auto plan =
-      guarded_as_owner([&] { return std::optional(plan_for(call, signature_of(call))); });
+      guarded(owned, [&] { return std::optional(plan_for(owned, call, signature_of(call))); });
   // Without a plan the call fails as soon as it begins.
   if (plan && *plan && !is_widened(call, (**plan)->algorithm(), size()))
     divided.divide((**plan)->windows(call.block_counts, call.output_counts),
@@ -309,10 +309,11 @@ std::optional<Call> Communicator::Implementation::begun_in_order(
   call.from_graph = true;
   stream_calls_.come_from_graphs();
   in_stream.begin_when_reached(
-      [call, label = std::string(call.label)](Implementation& communicator) mutable {
+      [call, label = std::string(call.label)](Owned owned, Implementation& communicator) mutable {
         call.label = label;
-        return communicator.begin_as_owner(call).map(
-            [](const auto& begun) { return std::move(begun->operations); });
+        return communicator.begin(owned, call).map([](const auto& begun) {
+          return std::move(begun->operations);
+        });
       });
   return std::nullopt;
 }
@@ -348,11 +349,11 @@ Result<Work> Communicator::Implementation::begin_in_stream(
                            const std::shared_ptr<device::StreamOp>& stream_op,
                            bool /*is_captured*/) -> std::optional<Call> {
     messages.give(stream_op);
-    in_stream.begin_when_reached([operations, timeout](Implementation& communicator) {
+    in_stream.begin_when_reached([operations, timeout](Owned owned, Implementation& communicator) {
       // Make new ones each time: a graph comes again.
       std::vector<std::shared_ptr<MessageOperation>> copies;
       for (const auto& operation : operations) copies.push_back(MessageOperation::like(*operation));
-      return communicator.begin_as_owner(copies, timeout).map([&] {
+      return communicator.begin(owned, copies, timeout).map([&] {
         return Operations(copies.begin(), copies.end());
       });
     });
@@ -378,13 +379,13 @@ Status Communicator::Implementation::run_in_stream(const Call& call) {
   const auto signature = signature_of(call);
   const Collectives::Blocking blocking{signature, std::nullopt};
   {
-    Owner owner(*this);
-    CCOLL_TRY(alone_as_owner(call));
-    collectives_.block(blocking);
+    const Owner owned(*this);
+    CCOLL_TRY(alone(owned, call));
+    collectives_(owned).block(blocking);
   }
   const auto unblock = [this](const void*) {
-    Owner owner(*this);
-    collectives_.unblock();
+    const Owner owned(*this);
+    collectives_(owned).unblock();
   };
   const std::unique_ptr<const Collectives::Blocking, decltype(unblock)> blocked(&blocking, unblock);
   auto work = begin_in_stream(call, std::nullopt);

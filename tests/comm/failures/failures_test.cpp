@@ -44,8 +44,8 @@ std::string failure_of_barrier(Implementation& part) {
   barrier.kind = Kind::barrier;
   barrier.count = 1;
   barrier.op = ReduceOp::max;
-  const Implementation::Owner owner(part);
-  const auto over = part.run_as_owner(barrier);
+  const Implementation::Owner owned(part);
+  const auto over = part.run(owned, barrier);
   return over ? "no error" : part.for_caller(over.error()).message;
 }
 
@@ -55,8 +55,8 @@ TEST_CASE("failures: what one rank of a part met ends the calls of all, and name
           "[comm]") {
   const auto errors = run_part([](Implementation& part) {
     if (part.rank() == 1) {
-      const Implementation::Owner owner(part);
-      part.threw_as_owner({ErrorKind::exhausted, "out of memory", std::nullopt});
+      const Implementation::Owner owned(part);
+      part.threw(owned, {ErrorKind::exhausted, "out of memory", std::nullopt});
     }
     const auto got = failure_of_barrier(part);
     const std::string wanted = "rank 1 failed: out of memory (rank 3 of the job is rank 1 here)";

@@ -6,9 +6,9 @@
 #include <variant>
 
 #include "comm/api/arguments.hpp"
-#include "comm/api/call_group.hpp"
 #include "comm/api/extent.hpp"
 #include "comm/api/implementation.hpp"
+#include "comm/api/roads.hpp"
 #include "comm/progress/operation.hpp"
 
 namespace ccoll {
@@ -28,86 +28,79 @@ Status take_options(const Implementation& communicator, Call& call, const CallOp
   return {};
 }
 
+/// A collective that can be made.
+struct CheckedCall {
+  // Another thread may close the communicator meanwhile.
+  const std::shared_ptr<Implementation> communicator;
+  Call call;
+  const CallOptions& options;
+
+  bool is_for_stream() const { return options.stream || communicator->is_for_streams(call); }
+
+  Work by_stream(Until until) {
+    if (until == Until::done && !options.stream && options.unfinished == nullptr) {
+      value(communicator->run_in_stream(call));
+      return {};
+    }
+    auto work = value(communicator->begin_in_stream(std::move(call), options.stream));
+    if (until == Until::done && options.unfinished != nullptr) *options.unfinished = work;
+    return work;
+  }
+
+  /// Waits without releasing the owner flag in between.
+  Work by_queue(Until until) {
+    const Implementation::Owner owned(*communicator);
+    if (until == Until::done) value(communicator->alone(owned, call));
+    const Work work(value(communicator->begin(owned, call)));
+    const bool waits = until == Until::done && options.unfinished == nullptr;
+    if (waits)
+      value(communicator->finish(owned, work.state()));
+    else
+      communicator->progress(owned);
+    if (until == Until::begun) return work;
+    if (!waits) *options.unfinished = work;
+    communicator->remember(
+        owned, call,
+        std::static_pointer_cast<CollectiveOperation>(work.state().operations.front()));
+    return work;
+  }
+
+  template <typename T>
+  T value(Result<T> result) const {
+    return communicator->value_or_raise(std::move(result), options.label);
+  }
+};
+
 /// A collective as its caller asks for it.
-struct Request {
+struct CollectiveRequest {
   using Buffers = std::variant<Blocks, BlockLists, BufferPairs>;
   const std::shared_ptr<Implementation>& communicator;
   Outline outline;
   Buffers buffers;
   const CallOptions& options;
 
-  Request(const std::shared_ptr<Implementation>& made_by, Kind kind, const Buffers& asked_buffers,
-          const Reduction& op, const CallOptions& asked_options, int root = 0)
+  CollectiveRequest(const std::shared_ptr<Implementation>& made_by, Kind kind,
+                    const Buffers& asked_buffers, const Reduction& op,
+                    const CallOptions& asked_options, int root = 0)
       : communicator(made_by),
         outline{kind, op, static_cast<Rank>(root), made_by->rank(), made_by->size()},
         buffers(asked_buffers),
         options(asked_options) {}
-};
 
-/// When a call returns. A blocking one that is in a group or a stream, or whose caller takes
-/// unfinished calls, only begins.
-enum class Until : std::uint8_t { done, begun };
-
-/// A stream makes the call: the one that it names, or one behind the default stream.
-Work submit_to_stream(const std::shared_ptr<Implementation>& communicator, Call call,
-                      const CallOptions& options, Until until) {
-  const bool only_begins = until == Until::begun || options.stream || options.unfinished != nullptr;
-  if (!only_begins) {
-    communicator->value_or_raise(communicator->run_in_stream(call), options.label);
-    return {};
-  }
-  auto work = communicator->value_or_raise(
-      communicator->begin_in_stream(std::move(call), options.stream), options.label);
-  if (until == Until::done && options.unfinished != nullptr) *options.unfinished = work;
-  return work;
-}
-
-/// The host makes the call behind the earlier ones of its queue, and waits for it without releasing
-/// the owner flag in between.
-Work submit_to_queue(const std::shared_ptr<Implementation>& communicator, const Call& call,
-                     const CallOptions& options, Until until) {
-  const Implementation::Owner owned(*communicator);
-  if (until == Until::done)
-    communicator->value_or_raise(communicator->alone(owned, call), options.label);
-  const Work work(communicator->value_or_raise(communicator->begin(owned, call), options.label));
-  const bool waits = until == Until::done && options.unfinished == nullptr;
-  if (waits)
-    communicator->value_or_raise(communicator->finish(owned, work.state()), options.label);
-  else
-    communicator->progress(owned);
-  if (until == Until::begun) return work;
-  if (!waits) *options.unfinished = work;
-  communicator->remember(
-      owned, call, std::static_pointer_cast<CollectiveOperation>(work.state().operations.front()));
-  return work;
-}
-
-/// Takes the first road that is open to the call: it is like an earlier one; it waits for the end
-/// of its thread's group; it has a stream, or memory of a device; else it enters the queue.
-Work submit(const Request& request, Until until = Until::done) {
-  const auto& options = request.options;
-  const auto& outline = request.outline;
-  if (until == Until::done) {
+  bool repeat() const {
     // The Work of an earlier call may hold on to an operation that can be repeated.
     if (options.unfinished != nullptr) *options.unfinished = Work();
-    const auto* const blocks = std::get_if<Blocks>(&request.buffers);
-    if (blocks != nullptr && request.communicator->repeat(outline, *blocks, options)) return {};
+    const auto* const blocks = std::get_if<Blocks>(&buffers);
+    return blocks != nullptr && communicator->repeat(outline, *blocks, options);
   }
-  // Another thread may close the communicator meanwhile.
-  const auto communicator = request.communicator;
-  auto call = communicator->value_or_raise(
-      std::visit([&](const auto& buffers) { return call_of(outline, buffers); }, request.buffers),
-      options.label);
-  communicator->value_or_raise(take_options(*communicator, call, options), options.label);
-  const auto enter = [&](Until when) {
-    if (options.stream || communicator->is_for_streams(call))
-      return submit_to_stream(communicator, std::move(call), options, when);
-    return submit_to_queue(communicator, call, options, when);
-  };
-  if (until == Until::begun || !call_group::is_open() || options.stream) return enter(until);
-  call_group::add([&] { return enter(Until::begun); });
-  return {};
-}
+
+  CheckedCall checked() const {
+    auto made = std::visit([&](const auto& blocks) { return call_of(outline, blocks); }, buffers);
+    auto call = communicator->value_or_raise(std::move(made), options.label);
+    communicator->value_or_raise(take_options(*communicator, call, options), options.label);
+    return {communicator, std::move(call), options};
+  }
+};
 
 /// A barrier is an idempotent all_reduce, by max, of one byte that the communicator has.
 const Block kBarrier{nullptr, 1, DataType::uint8};
@@ -173,238 +166,262 @@ const std::shared_ptr<Communicator::Implementation>& Communicator::implementatio
 
 void Communicator::all_reduce(const ConstBlock& input, const Block& output, const Reduction& op,
                               const CallOptions& options) {
-  submit({implementation(), Kind::all_reduce, Blocks{input, output}, op, options});
+  submit(CollectiveRequest(implementation(), Kind::all_reduce, Blocks{input, output}, op, options));
 }
 
 Work Communicator::all_reduce_async(const ConstBlock& input, const Block& output,
                                     const Reduction& op, const CallOptions& options) {
-  return submit({implementation(), Kind::all_reduce, Blocks{input, output}, op, options},
-                Until::begun);
+  return submit(
+      CollectiveRequest(implementation(), Kind::all_reduce, Blocks{input, output}, op, options),
+      Until::begun);
 }
 
 void Communicator::all_reduce(const Block& buffer, const Reduction& op,
                               const CallOptions& options) {
-  submit({implementation(), Kind::all_reduce, Blocks{buffer, buffer}, op, options});
+  submit(
+      CollectiveRequest(implementation(), Kind::all_reduce, Blocks{buffer, buffer}, op, options));
 }
 
 Work Communicator::all_reduce_async(const Block& buffer, const Reduction& op,
                                     const CallOptions& options) {
-  return submit({implementation(), Kind::all_reduce, Blocks{buffer, buffer}, op, options},
-                Until::begun);
+  return submit(
+      CollectiveRequest(implementation(), Kind::all_reduce, Blocks{buffer, buffer}, op, options),
+      Until::begun);
 }
 
 void Communicator::reduce(const ConstBlock& input, const Block& output, const Reduction& op,
                           int root, const CallOptions& options) {
-  submit({implementation(), Kind::reduce, Blocks{input, output}, op, options, root});
+  submit(
+      CollectiveRequest(implementation(), Kind::reduce, Blocks{input, output}, op, options, root));
 }
 
 Work Communicator::reduce_async(const ConstBlock& input, const Block& output, const Reduction& op,
                                 int root, const CallOptions& options) {
-  return submit({implementation(), Kind::reduce, Blocks{input, output}, op, options, root},
-                Until::begun);
+  return submit(
+      CollectiveRequest(implementation(), Kind::reduce, Blocks{input, output}, op, options, root),
+      Until::begun);
 }
 
 void Communicator::broadcast(const ConstBlock& input, const Block& output, int root,
                              const CallOptions& options) {
-  submit({implementation(), Kind::broadcast, Blocks{input, output}, ReduceOp::sum, options, root});
+  submit(CollectiveRequest(implementation(), Kind::broadcast, Blocks{input, output}, ReduceOp::sum,
+                           options, root));
 }
 
 Work Communicator::broadcast_async(const ConstBlock& input, const Block& output, int root,
                                    const CallOptions& options) {
-  return submit(
-      {implementation(), Kind::broadcast, Blocks{input, output}, ReduceOp::sum, options, root},
-      Until::begun);
+  return submit(CollectiveRequest(implementation(), Kind::broadcast, Blocks{input, output},
+                                  ReduceOp::sum, options, root),
+                Until::begun);
 }
 
 void Communicator::broadcast(const Block& buffer, int root, const CallOptions& options) {
-  submit({implementation(), Kind::broadcast, Blocks{buffer, buffer}, ReduceOp::sum, options, root});
+  submit(CollectiveRequest(implementation(), Kind::broadcast, Blocks{buffer, buffer}, ReduceOp::sum,
+                           options, root));
 }
 
 Work Communicator::broadcast_async(const Block& buffer, int root, const CallOptions& options) {
-  return submit(
-      {implementation(), Kind::broadcast, Blocks{buffer, buffer}, ReduceOp::sum, options, root},
-      Until::begun);
+  return submit(CollectiveRequest(implementation(), Kind::broadcast, Blocks{buffer, buffer},
+                                  ReduceOp::sum, options, root),
+                Until::begun);
 }
 
 void Communicator::all_gather(const ConstBlock& input, const Block& output,
                               const CallOptions& options) {
-  submit({implementation(), Kind::all_gather, Blocks{input, output}, ReduceOp::sum, options});
+  submit(CollectiveRequest(implementation(), Kind::all_gather, Blocks{input, output}, ReduceOp::sum,
+                           options));
 }
 
 Work Communicator::all_gather_async(const ConstBlock& input, const Block& output,
                                     const CallOptions& options) {
-  return submit({implementation(), Kind::all_gather, Blocks{input, output}, ReduceOp::sum, options},
+  return submit(CollectiveRequest(implementation(), Kind::all_gather, Blocks{input, output},
+                                  ReduceOp::sum, options),
                 Until::begun);
 }
 
 void Communicator::reduce_scatter(const ConstBlock& input, const Block& output, const Reduction& op,
                                   const CallOptions& options) {
-  submit({implementation(), Kind::reduce_scatter, Blocks{input, output}, op, options});
+  submit(CollectiveRequest(implementation(), Kind::reduce_scatter, Blocks{input, output}, op,
+                           options));
 }
 
 Work Communicator::reduce_scatter_async(const ConstBlock& input, const Block& output,
                                         const Reduction& op, const CallOptions& options) {
-  return submit({implementation(), Kind::reduce_scatter, Blocks{input, output}, op, options},
-                Until::begun);
+  return submit(
+      CollectiveRequest(implementation(), Kind::reduce_scatter, Blocks{input, output}, op, options),
+      Until::begun);
 }
 
 void Communicator::all_to_all(const ConstBlock& input, const Block& output,
                               const CallOptions& options) {
-  submit({implementation(), Kind::all_to_all, Blocks{input, output}, ReduceOp::sum, options});
+  submit(CollectiveRequest(implementation(), Kind::all_to_all, Blocks{input, output}, ReduceOp::sum,
+                           options));
 }
 
 Work Communicator::all_to_all_async(const ConstBlock& input, const Block& output,
                                     const CallOptions& options) {
-  return submit({implementation(), Kind::all_to_all, Blocks{input, output}, ReduceOp::sum, options},
+  return submit(CollectiveRequest(implementation(), Kind::all_to_all, Blocks{input, output},
+                                  ReduceOp::sum, options),
                 Until::begun);
 }
 
 void Communicator::gather(const ConstBlock& input, const Block& output, int root,
                           const CallOptions& options) {
-  submit({implementation(), Kind::gather, Blocks{input, output}, ReduceOp::sum, options, root});
+  submit(CollectiveRequest(implementation(), Kind::gather, Blocks{input, output}, ReduceOp::sum,
+                           options, root));
 }
 
 Work Communicator::gather_async(const ConstBlock& input, const Block& output, int root,
                                 const CallOptions& options) {
-  return submit(
-      {implementation(), Kind::gather, Blocks{input, output}, ReduceOp::sum, options, root},
-      Until::begun);
+  return submit(CollectiveRequest(implementation(), Kind::gather, Blocks{input, output},
+                                  ReduceOp::sum, options, root),
+                Until::begun);
 }
 
 void Communicator::scatter(const ConstBlock& input, const Block& output, int root,
                            const CallOptions& options) {
-  submit({implementation(), Kind::scatter, Blocks{input, output}, ReduceOp::sum, options, root});
+  submit(CollectiveRequest(implementation(), Kind::scatter, Blocks{input, output}, ReduceOp::sum,
+                           options, root));
 }
 
 Work Communicator::scatter_async(const ConstBlock& input, const Block& output, int root,
                                  const CallOptions& options) {
-  return submit(
-      {implementation(), Kind::scatter, Blocks{input, output}, ReduceOp::sum, options, root},
-      Until::begun);
+  return submit(CollectiveRequest(implementation(), Kind::scatter, Blocks{input, output},
+                                  ReduceOp::sum, options, root),
+                Until::begun);
 }
 
 void Communicator::barrier(const CallOptions& options) {
-  submit({implementation(), Kind::barrier, Blocks{kBarrier, kBarrier}, ReduceOp::max, options});
+  submit(CollectiveRequest(implementation(), Kind::barrier, Blocks{kBarrier, kBarrier},
+                           ReduceOp::max, options));
 }
 
 Work Communicator::barrier_async(const CallOptions& options) {
-  return submit(
-      {implementation(), Kind::barrier, Blocks{kBarrier, kBarrier}, ReduceOp::max, options},
-      Until::begun);
+  return submit(CollectiveRequest(implementation(), Kind::barrier, Blocks{kBarrier, kBarrier},
+                                  ReduceOp::max, options),
+                Until::begun);
 }
 
 void Communicator::all_gather_v(const ConstBlock& input, std::span<const Block> outputs,
                                 const CallOptions& options) {
-  submit({implementation(), Kind::all_gather, BlockLists{{&input, 1}, outputs}, ReduceOp::sum,
-          options});
+  submit(CollectiveRequest(implementation(), Kind::all_gather, BlockLists{{&input, 1}, outputs},
+                           ReduceOp::sum, options));
 }
 
 Work Communicator::all_gather_v_async(const ConstBlock& input, std::span<const Block> outputs,
                                       const CallOptions& options) {
-  return submit({implementation(), Kind::all_gather, BlockLists{{&input, 1}, outputs},
-                 ReduceOp::sum, options},
+  return submit(CollectiveRequest(implementation(), Kind::all_gather,
+                                  BlockLists{{&input, 1}, outputs}, ReduceOp::sum, options),
                 Until::begun);
 }
 
 void Communicator::reduce_scatter_v(std::span<const ConstBlock> inputs, const Block& output,
                                     const Reduction& op, const CallOptions& options) {
-  submit({implementation(), Kind::reduce_scatter, BlockLists{inputs, {&output, 1}}, op, options});
+  submit(CollectiveRequest(implementation(), Kind::reduce_scatter, BlockLists{inputs, {&output, 1}},
+                           op, options));
 }
 
 Work Communicator::reduce_scatter_v_async(std::span<const ConstBlock> inputs, const Block& output,
                                           const Reduction& op, const CallOptions& options) {
-  return submit(
-      {implementation(), Kind::reduce_scatter, BlockLists{inputs, {&output, 1}}, op, options},
-      Until::begun);
+  return submit(CollectiveRequest(implementation(), Kind::reduce_scatter,
+                                  BlockLists{inputs, {&output, 1}}, op, options),
+                Until::begun);
 }
 
 void Communicator::all_to_all_v(std::span<const ConstBlock> inputs, std::span<const Block> outputs,
                                 const CallOptions& options) {
-  submit({implementation(), Kind::all_to_all, BlockLists{inputs, outputs}, ReduceOp::sum, options});
+  submit(CollectiveRequest(implementation(), Kind::all_to_all, BlockLists{inputs, outputs},
+                           ReduceOp::sum, options));
 }
 
 Work Communicator::all_to_all_v_async(std::span<const ConstBlock> inputs,
                                       std::span<const Block> outputs, const CallOptions& options) {
-  return submit(
-      {implementation(), Kind::all_to_all, BlockLists{inputs, outputs}, ReduceOp::sum, options},
-      Until::begun);
+  return submit(CollectiveRequest(implementation(), Kind::all_to_all, BlockLists{inputs, outputs},
+                                  ReduceOp::sum, options),
+                Until::begun);
 }
 
 void Communicator::gather_v(const ConstBlock& input, std::span<const Block> outputs, int root,
                             const CallOptions& options) {
-  submit({implementation(), Kind::gather, BlockLists{{&input, 1}, outputs}, ReduceOp::sum, options,
-          root});
+  submit(CollectiveRequest(implementation(), Kind::gather, BlockLists{{&input, 1}, outputs},
+                           ReduceOp::sum, options, root));
 }
 
 Work Communicator::gather_v_async(const ConstBlock& input, std::span<const Block> outputs, int root,
                                   const CallOptions& options) {
-  return submit({implementation(), Kind::gather, BlockLists{{&input, 1}, outputs}, ReduceOp::sum,
-                 options, root},
+  return submit(CollectiveRequest(implementation(), Kind::gather, BlockLists{{&input, 1}, outputs},
+                                  ReduceOp::sum, options, root),
                 Until::begun);
 }
 
 void Communicator::scatter_v(std::span<const ConstBlock> inputs, const Block& output, int root,
                              const CallOptions& options) {
-  submit({implementation(), Kind::scatter, BlockLists{inputs, {&output, 1}}, ReduceOp::sum, options,
-          root});
+  submit(CollectiveRequest(implementation(), Kind::scatter, BlockLists{inputs, {&output, 1}},
+                           ReduceOp::sum, options, root));
 }
 
 Work Communicator::scatter_v_async(std::span<const ConstBlock> inputs, const Block& output,
                                    int root, const CallOptions& options) {
-  return submit({implementation(), Kind::scatter, BlockLists{inputs, {&output, 1}}, ReduceOp::sum,
-                 options, root},
+  return submit(CollectiveRequest(implementation(), Kind::scatter, BlockLists{inputs, {&output, 1}},
+                                  ReduceOp::sum, options, root),
                 Until::begun);
 }
 
 void Communicator::all_reduce(std::span<const BufferPair> buffers, const Reduction& op,
                               const CallOptions& options) {
-  submit({implementation(), Kind::all_reduce, buffers, op, options});
+  submit(CollectiveRequest(implementation(), Kind::all_reduce, buffers, op, options));
 }
 
 Work Communicator::all_reduce_async(std::span<const BufferPair> buffers, const Reduction& op,
                                     const CallOptions& options) {
-  return submit({implementation(), Kind::all_reduce, buffers, op, options}, Until::begun);
+  return submit(CollectiveRequest(implementation(), Kind::all_reduce, buffers, op, options),
+                Until::begun);
 }
 
 void Communicator::reduce(std::span<const BufferPair> buffers, const Reduction& op, int root,
                           const CallOptions& options) {
-  submit({implementation(), Kind::reduce, buffers, op, options, root});
+  submit(CollectiveRequest(implementation(), Kind::reduce, buffers, op, options, root));
 }
 
 Work Communicator::reduce_async(std::span<const BufferPair> buffers, const Reduction& op, int root,
                                 const CallOptions& options) {
-  return submit({implementation(), Kind::reduce, buffers, op, options, root}, Until::begun);
+  return submit(CollectiveRequest(implementation(), Kind::reduce, buffers, op, options, root),
+                Until::begun);
 }
 
 void Communicator::broadcast(std::span<const BufferPair> buffers, int root,
                              const CallOptions& options) {
-  submit({implementation(), Kind::broadcast, buffers, ReduceOp::sum, options, root});
+  submit(
+      CollectiveRequest(implementation(), Kind::broadcast, buffers, ReduceOp::sum, options, root));
 }
 
 Work Communicator::broadcast_async(std::span<const BufferPair> buffers, int root,
                                    const CallOptions& options) {
-  return submit({implementation(), Kind::broadcast, buffers, ReduceOp::sum, options, root},
-                Until::begun);
+  return submit(
+      CollectiveRequest(implementation(), Kind::broadcast, buffers, ReduceOp::sum, options, root),
+      Until::begun);
 }
 
 void Communicator::all_gather(std::span<const BufferPair> buffers, const CallOptions& options) {
-  submit({implementation(), Kind::all_gather, buffers, ReduceOp::sum, options});
+  submit(CollectiveRequest(implementation(), Kind::all_gather, buffers, ReduceOp::sum, options));
 }
 
 Work Communicator::all_gather_async(std::span<const BufferPair> buffers,
                                     const CallOptions& options) {
-  return submit({implementation(), Kind::all_gather, buffers, ReduceOp::sum, options},
-                Until::begun);
+  return submit(
+      CollectiveRequest(implementation(), Kind::all_gather, buffers, ReduceOp::sum, options),
+      Until::begun);
 }
 
 void Communicator::reduce_scatter(std::span<const BufferPair> buffers, const Reduction& op,
                                   const CallOptions& options) {
-  submit({implementation(), Kind::reduce_scatter, buffers, op, options});
+  submit(CollectiveRequest(implementation(), Kind::reduce_scatter, buffers, op, options));
 }
 
 Work Communicator::reduce_scatter_async(std::span<const BufferPair> buffers, const Reduction& op,
                                         const CallOptions& options) {
-  return submit({implementation(), Kind::reduce_scatter, buffers, op, options}, Until::begun);
+  return submit(CollectiveRequest(implementation(), Kind::reduce_scatter, buffers, op, options),
+                Until::begun);
 }
 
 std::string Communicator::transport_to(int peer) const {

@@ -9,6 +9,7 @@
 #include "comm/api/extent.hpp"
 #include "comm/api/implementation.hpp"
 #include "comm/api/memory_rows.hpp"
+#include "comm/api/roads.hpp"
 #include "comm/messages/messages.hpp"
 
 namespace ccoll {
@@ -155,35 +156,63 @@ Result<std::vector<std::shared_ptr<MessageOperation>>> operations_of(
   return operations;
 }
 
-Result<Work> begin(Owned owned, const std::shared_ptr<Implementation>& communicator,
-                   std::string_view call, std::span<const MessageRequest> requests,
-                   const CallOptions& options) {
-  const auto operations = operations_of(*communicator, call, requests, options);
-  if (!operations) return tl::unexpected(operations.error());
-  // Allocate first: a throw after the operations have begun would free the buffers that they use.
-  const auto state = std::make_shared<Work::State>(
-      Work::State{communicator, {operations->begin(), operations->end()}});
-  CCOLL_TRY(communicator->begin(owned, *operations, options.timeout));
-  communicator->progress(owned);
-  return Work(state);
-}
+/// Messages that can be sent and received.
+struct CheckedMessages {
+  // Another thread may close the communicator meanwhile.
+  const std::shared_ptr<Implementation> communicator;
+  std::span<const MessageRequest> requests;
+  std::vector<std::shared_ptr<MessageOperation>> operations;
+  const CallOptions& options;
 
-// A call holds its communicator by a pointer of its own: another thread may close it meanwhile.
+  bool is_for_stream() const { return options.stream || communicator->come_by_streams(requests); }
 
-Work start_in_stream(const std::shared_ptr<Implementation>& communicator, std::string_view call,
-                     std::span<const MessageRequest> requests, const CallOptions& options) {
-  return communicator->value_or_raise(communicator->begin_in_stream(call, requests, options),
-                                      options.label);
-}
+  Work by_stream(Until until) {
+    if (until == Until::done && call_group::is_open()) {
+      call_group::put_off(communicator, requests, options);
+      return {};
+    }
+    auto work = value(
+        communicator->begin_in_stream(std::move(operations), options.timeout, options.stream));
+    if (until == Until::done && !options.stream) work.wait();
+    return work;
+  }
 
-Work start(std::shared_ptr<Implementation> communicator, std::string_view call,
-           std::span<const MessageRequest> requests, const CallOptions& options) {
-  if (options.stream || communicator->come_by_streams(requests))
-    return start_in_stream(communicator, call, requests, options);
-  const Implementation::Owner owned(*communicator);
-  return communicator->value_or_raise(begin(owned, communicator, call, requests, options),
-                                      options.label);
-}
+  /// Waits without releasing the owner flag in between.
+  Work by_queue(Until until) {
+    const Implementation::Owner owned(*communicator);
+    // Allocate first: a throw after the operations have begun would free the buffers that they use.
+    const Work work(std::make_shared<Work::State>(
+        Work::State{communicator, {operations.begin(), operations.end()}}));
+    value(communicator->begin(owned, operations, options.timeout));
+    if (until == Until::begun)
+      communicator->progress(owned);
+    else
+      communicator->wait(owned, work.state(), Clock::time_point::max());
+    const auto* const failure = until == Until::done ? work.state().failure() : nullptr;
+    if (failure != nullptr) raise(*failure);
+    return work;
+  }
+
+  template <typename T>
+  T value(Result<T> result) const {
+    return communicator->value_or_raise(std::move(result), options.label);
+  }
+};
+
+/// Messages as their caller asks for them. Those that have a short way have tried it before.
+struct MessagesRequest {
+  const std::shared_ptr<Implementation>& communicator;
+  std::string_view call;
+  std::span<const MessageRequest> requests;
+  const CallOptions& options;
+
+  static bool repeat() { return false; }
+  CheckedMessages checked() const {
+    auto operations = operations_of(*communicator, call, requests, options);
+    return {communicator, requests,
+            communicator->value_or_raise(std::move(operations), options.label), options};
+  }
+};
 
 /// Whether such a blocking call only begins: in a group or a stream, data comes after it has
 /// returned.
@@ -192,34 +221,6 @@ bool only_begins(const CallOptions& options) { return options.stream || call_gro
 /// The result of the work's only receive.
 Received received(const Work& work, const CallOptions& options) {
   return only_begins(options) ? Received{} : work.received();
-}
-
-/// Begins and waits without releasing the owner flag in between; in a group, only begins.
-Work run(std::shared_ptr<Implementation> communicator, std::string_view call,
-         std::span<const MessageRequest> requests, const CallOptions& options) {
-  if (options.stream && call_group::is_open()) {
-    communicator->value_or_raise(operations_of(*communicator, call, requests, options),
-                                 options.label);
-    call_group::put_off(communicator, requests, options);
-    return {};
-  }
-  if (options.stream) return start_in_stream(communicator, call, requests, options);
-  if (call_group::is_open()) {
-    Work work;
-    call_group::add([&] { return work = start(communicator, call, requests, options); });
-    return work;
-  }
-  if (communicator->come_by_streams(requests)) {
-    auto work = start_in_stream(communicator, call, requests, options);
-    work.wait();
-    return work;
-  }
-  const Implementation::Owner owned(*communicator);
-  auto work = communicator->value_or_raise(begin(owned, communicator, call, requests, options),
-                                           options.label);
-  communicator->wait(owned, work.state(), Clock::time_point::max());
-  if (const auto* failure = work.state().failure()) raise(*failure);
-  return work;
 }
 
 /// The pattern to try the short way with, if it is open to such a call. Nothing also if an argument
@@ -350,12 +351,14 @@ void Communicator::send(const ConstBlock& block, int to, int tag, const CallOpti
     const Implementation::Owner owned(*communicator);
     if (communicator->send_short(owned, request, *pattern)) return;
   }
-  run(communicator, "send", std::array{request}, options);
+  submit(MessagesRequest{communicator, "send", std::array{request}, options});
 }
 
 Work Communicator::send_async(const ConstBlock& block, int to, int tag,
                               const CallOptions& options) {
-  return start(implementation(), "send", std::array{MessageRequest::send(block, to, tag)}, options);
+  return submit(MessagesRequest{implementation(), "send",
+                                std::array{MessageRequest::send(block, to, tag)}, options},
+                Until::begun);
 }
 
 Received Communicator::recv(const Block& block, int from, int tag, const CallOptions& options) {
@@ -365,12 +368,14 @@ Received Communicator::recv(const Block& block, int from, int tag, const CallOpt
     const Implementation::Owner owned(*communicator);
     if (auto got = communicator->recv_short(owned, request, *pattern)) return *got;
   }
-  return received(run(communicator, "recv", std::array{request}, options), options);
+  return received(submit(MessagesRequest{communicator, "recv", std::array{request}, options}),
+                  options);
 }
 
 Work Communicator::recv_async(const Block& block, int from, int tag, const CallOptions& options) {
-  return start(implementation(), "recv", std::array{MessageRequest::recv(block, from, tag)},
-               options);
+  return submit(MessagesRequest{implementation(), "recv",
+                                std::array{MessageRequest::recv(block, from, tag)}, options},
+                Until::begun);
 }
 
 Received Communicator::probe(int from, int tag, const CallOptions& options) {
@@ -416,21 +421,26 @@ Received Communicator::send_recv(const ConstBlock& out, int to, const Block& in,
       if (auto got = communicator->recv_short(owned, request_in, *way_in)) return *got;
   }
   if (sent)
-    return received(run(communicator, "send_recv", std::array{request_in}, options), options);
-  return received(run(communicator, "send_recv", std::array{request_in, request_out}, options),
+    return received(
+        submit(MessagesRequest{communicator, "send_recv", std::array{request_in}, options}),
+        options);
+  return received(submit(MessagesRequest{communicator, "send_recv",
+                                         std::array{request_in, request_out}, options}),
                   options);
 }
 
 Work Communicator::send_recv_async(const ConstBlock& out, int to, const Block& in, int from,
                                    int tag, const CallOptions& options) {
-  return start(implementation(), "send_recv",
-               std::array{MessageRequest::recv(in, from, tag), MessageRequest::send(out, to, tag)},
-               options);
+  return submit(MessagesRequest{implementation(), "send_recv",
+                                std::array{MessageRequest::recv(in, from, tag),
+                                           MessageRequest::send(out, to, tag)},
+                                options},
+                Until::begun);
 }
 
 std::vector<Received> Communicator::batch(std::span<const MessageRequest> requests,
                                           const CallOptions& options) {
-  const auto work = run(implementation(), "batch", requests, options);
+  const auto work = submit(MessagesRequest{implementation(), "batch", requests, options});
   std::vector<Received> received;
   if (only_begins(options)) return received;
   for (const auto& operation : work.state().operations)
@@ -440,7 +450,7 @@ std::vector<Received> Communicator::batch(std::span<const MessageRequest> reques
 
 Work Communicator::batch_async(std::span<const MessageRequest> requests,
                                const CallOptions& options) {
-  return start(implementation(), "batch", requests, options);
+  return submit(MessagesRequest{implementation(), "batch", requests, options}, Until::begun);
 }
 
 }  // namespace ccoll

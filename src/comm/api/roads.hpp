@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The roads on which calls are made.
+
+#include <cstdint>
+
+#include "ccoll/work.hpp"
+#include "comm/api/call_group.hpp"
+
+namespace ccoll {
+
+/// When a call returns. One whose data come later only begins in any case.
+enum class Until : std::uint8_t { done, begun };
+
+/// Takes the first road that is open to the call:
+///   repeat  if a blocking call is like an earlier one, it needs no checks
+///   group   in an open group, a blocking call only begins
+///   stream  if it has a stream, or memory of a device, a stream makes it
+///   queue   else the host makes it, behind earlier calls
+template <typename Request>
+Work submit(const Request& request, Until until = Until::done) {
+  if (until == Until::done && request.repeat()) return {};
+  auto call = request.checked();
+  const auto enter = [&](Until when) {
+    return call.is_for_stream() ? call.by_stream(when) : call.by_queue(when);
+  };
+  if (until == Until::begun || call.options.stream || !call_group::is_open()) return enter(until);
+  Work work;
+  call_group::add([&] { return work = enter(Until::begun); });
+  return work;
+}
+
+}  // namespace ccoll

@@ -272,9 +272,12 @@ class Calls:
         limit = self.core.limit(opts, opts if isinstance(opts, timedelta) else timeout)
         return self.core.begin([], lambda on: [on.barrier_async(timeout=limit)])
 
-    def monitored_barrier(self, opts: Any = None, wait_all_ranks: bool = False) -> None:
-        if isinstance(opts, timedelta):
-            limit = opts.total_seconds()  # 0 is no default here
+    def monitored_barrier(
+        self, opts: Any = None, wait_all_ranks: bool = False, timeout: timedelta | None = None
+    ) -> None:
+        asked = opts if timeout is None else timeout
+        if isinstance(asked, timedelta):
+            limit = asked.total_seconds()  # 0 is no default here
         else:
             limit = self.core.limit(opts, None)
         monitored_barrier(self.core, limit, wait_all_ranks)

@@ -12,9 +12,9 @@ from torch._C import _distributed_c10d as c10d
 
 from ._calls import Calls
 from ._core import Core
+from ._older import CPU, CUSTOM, HAS_BACKENDS, BackendBase, GroupBase, check
 
 NAME = "ccoll"
-_CUSTOM = c10d.ProcessGroup.BackendType.CUSTOM
 _RECONFIGURE = (
     "a group cannot be given other ranks; shrink_group makes one of the ranks that are left, and "
     "destroy_process_group with init_process_group makes one of any ranks"
@@ -69,21 +69,21 @@ class Options(c10d.Backend.Options):
         super().__init__(NAME, timeout)
 
 
-class Backend(_Ends, Calls, c10d.Backend):
+class Backend(_Ends, Calls, BackendBase):
     """What C++ code of torch, and functions that look for a backend of the group, call."""
 
     # torch forgets a batch in which a call raised: every later collective of the group would be left undone in
     # silence. So it makes calls one by one, which costs nothing here.
     supports_coalescing = False
     supports_splitting = True
-    supports_shrinking = True
+    supports_shrinking = HAS_BACKENDS  # torch puts what shrink() returns into a group of its own
     supports_window = False
     supports_reconfigure = False
     supports_abort_hooks = False
     _supports_time_estimate = supports_time_estimate = False  # the second is torch 2.14's name
 
     def __init__(self, core: Core) -> None:
-        c10d.Backend.__init__(self, core.rank, core.size)
+        BackendBase.__init__(self, core.rank, core.size)
         self.core = core
         _alive[id(self)] = self
 
@@ -120,25 +120,18 @@ class Backend(_Ends, Calls, c10d.Backend):
 def _register_as_custom(backend: Backend) -> None:
     """torch's shrink_group registers every backend for the CPU as gloo, and DDP's logger then reads it as gloo's
     own, past its end. DDP makes a call before that, so what is mended before the first call is mended in time."""
-    cpu = torch.device("cpu")
     for group in list(torch.distributed.distributed_c10d._world.pg_map):
-        if isinstance(group, c10d.ProcessGroup) and cpu in group._device_types and group._get_backend(cpu) is backend:
-            group._register_backend(cpu, _CUSTOM, backend)
-            group._set_default_backend(_CUSTOM)
+        if isinstance(group, c10d.ProcessGroup) and CPU in group._device_types and group._get_backend(CPU) is backend:
+            group._register_backend(CPU, CUSTOM, backend)
+            group._set_default_backend(CUSTOM)
 
 
-class Group(_Ends, Calls, c10d.ProcessGroup):
+class Group(_Ends, Calls, GroupBase):
     """What Python calls."""
 
     def __init__(self, core: Core) -> None:
-        try:
-            c10d.ProcessGroup.__init__(self, core.store, core.rank, core.size)
-        except TypeError:  # before torch 2.14
-            c10d.ProcessGroup.__init__(self, core.rank, core.size)
+        GroupBase.__init__(self, core.store, core.rank, core.size, Backend(core))
         self.core = core
-        self.backend = Backend(core)
-        self._register_backend(torch.device("cpu"), _CUSTOM, self.backend)
-        self._set_default_backend(_CUSTOM)
         _alive[id(self)] = self
 
     def shutdown(self) -> None:
@@ -152,6 +145,7 @@ class Group(_Ends, Calls, c10d.ProcessGroup):
 
 def create(options: Any, _: Any = None) -> Group:
     """What torch calls for each group of this backend, on its members."""
+    check()
     core = Core(options.store, options.group_rank, options.group_size, options.group_id, options.timeout)
     is_first = not _alive
     group = Group(core)

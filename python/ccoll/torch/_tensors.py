@@ -11,6 +11,8 @@ from torch._C import _distributed_c10d as c10d
 
 import ccoll
 
+from ._older import factor_of
+
 Finish = Callable[[], None] | None
 
 _Ops = c10d.ReduceOp.RedOpType
@@ -44,7 +46,7 @@ def reduction(call: str, op: Any, tensor: torch.Tensor) -> Any:
         raise refuse(call, f"{tensor.dtype} can be moved, not reduced")
     kind = getattr(op, "op", op)
     if kind == _Ops.PREMUL_SUM:
-        return ccoll.Reduction.premultiplied_sum(float(op.factor))
+        return ccoll.Reduction.premultiplied_sum(factor_of(op))
     name = _OPS.get(kind)
     if name is None:
         raise refuse(call, f"there is no reduction {op}")

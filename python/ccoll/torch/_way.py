@@ -19,7 +19,6 @@ NAME = "ccoll"
 VARIABLE = "CCOLL_TORCH_WAY"
 PYTHON, CPP = "python", "c++"
 _CPU = torch.device("cpu")
-_VERSION = tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2])
 
 
 @functools.cache
@@ -63,11 +62,6 @@ def devices() -> list[str]:
 def create(options: Any, more: Any = None) -> Any:
     """torch calls it for each group of this backend, on its members."""
     if way() == PYTHON:
-        if _VERSION < (2, 14):  # torch's own class has no constructor before
-            raise RuntimeError(
-                f"ccoll: the backend in Python needs torch 2.14 or newer, this is {torch.__version__}: use a torch for "
-                "which the package has a backend in C++"
-            )
         from ._group import create as create_group
 
         return create_group(options, more)

@@ -12,8 +12,33 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (tools/setup torch)")
 import torch.distributed as dist  # noqa: E402
+from torch._C import _distributed_c10d as c10d  # noqa: E402
 
 from ccoll.torch import implementation  # noqa: E402, F401
+
+VERSION = tuple(map(int, torch.__version__.split(".")[:2]))
+CPU = torch.device("cpu")
+# Classes of Python have the method with every torch.
+tells_errors = pytest.mark.skipif(
+    implementation() == "c++" and not hasattr(c10d.Backend, "get_error"),
+    reason="torch asks a backend in C++ for its error from 2.14 on",
+)
+
+
+def sequence():
+    """How many collectives the group has made."""
+    group = dist.group.WORLD
+    try:
+        return group._get_sequence_number_for_group()
+    except RuntimeError:  # before 2.14, torch's own group asks none but its own backends
+        return group._get_backend(CPU)._get_sequence_number_for_group()
+
+
+def monitored_barrier(timeout, **named):
+    if VERSION >= (2, 14):
+        dist.monitored_barrier(timeout=timeout, **named)
+    else:  # torch's function refuses all backends but gloo
+        dist.group.WORLD.monitored_barrier(timeout, **named)
 
 
 def _child(function, rank, size, store, timeout, backend, place):

@@ -8,7 +8,11 @@ import threading
 import time
 
 import pytest
-from torch_support import dist, implementation, ranks, torch
+from torch_support import dist, implementation, ranks, sequence, torch
+
+from torch._C import _distributed_c10d as c10d
+
+from ccoll.torch._older import HAS_BACKENDS
 
 in_cpp = pytest.mark.skipif(implementation() != "c++", reason="the package has no backend in C++ for this torch")
 ASK = "import torch\n{}\nimport ccoll.torch\nprint(ccoll.torch.implementation())"
@@ -46,8 +50,10 @@ import datetime, os, torch, torch.distributed as dist, ccoll.torch
 dist.init_process_group("ccoll", timeout=datetime.timedelta(seconds=30))
 t = torch.ones(2)
 dist.all_reduce(t)
+newer = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14)
+barrier = dist.monitored_barrier if newer else dist.group.WORLD.monitored_barrier
 for _ in range(2):
-    dist.monitored_barrier(timeout=datetime.timedelta(seconds=20))
+    barrier(timeout=datetime.timedelta(seconds=20))
 print(ccoll.torch.implementation(), t.tolist())
 dist.destroy_process_group()
 """
@@ -97,7 +103,7 @@ def ended_by_another_thread(rank, size):
 
         waiting = threading.Thread(target=call)
         waiting.start()
-        while dist.group.WORLD._get_sequence_number_for_group() == 0:
+        while sequence() == 0:
             pass
         dist.distributed_c10d._abort_process_group()
         waiting.join(10)
@@ -193,3 +199,18 @@ def both_devices(rank, size):
 def test_another_backend_serves_the_other_device():
     # gloo stands for nccl, which makes nothing without a GPU.
     assert ranks(2, both_devices, backend="cpu:ccoll,cuda:gloo") == [([2.0, 2.0], ["ccoll", "gloo"])] * 2
+
+
+def in_torchs_own_code(rank, size):
+    """The method of torch's class, which looks for the group's backend as its C++ callers do."""
+    group, t = dist.group.WORLD, torch.ones(1)
+    with pytest.raises(RuntimeError, match="error_on_collective"):
+        c10d.ProcessGroup.reduce(group, [t])
+    assert group._get_backend(torch.device("cpu")).name() == "ccoll"
+    with pytest.raises(RuntimeError, match="no backend for cuda"):
+        group._get_backend(torch.device("cuda"))
+
+
+@pytest.mark.skipif(implementation() == "c++" or HAS_BACKENDS, reason="torch finds ccoll's own backend")
+def test_a_stand_in_leaves_no_call_undone_in_silence():
+    ranks(2, in_torchs_own_code)

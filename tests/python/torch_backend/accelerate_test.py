@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from torch_support import torch
+from torch_support import VERSION
 
 pytest.importorskip("accelerate", reason="accelerate is not installed (tools/torch-matrix accelerate)")
-if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 15):
+if VERSION < (2, 15):
     pytest.skip("CCOLL_TORCH_AS needs torch 2.15", allow_module_level=True)
 
 

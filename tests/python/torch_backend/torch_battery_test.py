@@ -6,13 +6,12 @@ import json
 import threading
 
 import pytest
-from torch_support import dist, implementation, ranks, torch
+from torch_support import VERSION, dist, implementation, ranks, torch
 from torch_training_test import batch, close, expected_after, model, train
 
 from torch import nn
 from torch._C import _distributed_c10d as c10d
 
-VERSION = tuple(map(int, torch.__version__.split(".")[:2]))
 in_cpp = pytest.mark.skipif(implementation() != "c++", reason="torch sees calls of a backend in C++ alone")
 
 

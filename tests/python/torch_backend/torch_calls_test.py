@@ -4,7 +4,7 @@
 import itertools
 
 import pytest
-from torch_support import dist, ranks, torch
+from torch_support import dist, ranks, sequence, torch
 
 FLOATS = [torch.float16, torch.float32, torch.float64, torch.bfloat16]
 INTEGERS = [torch.int8, torch.uint8, torch.int32, torch.int64]
@@ -215,11 +215,11 @@ def columns(rank, size):
         check(whole, (size * matrix()[:, 2:4] + sum(range(size))) if rank == 0 else mine)
         wide = torch.full((5 * size, 4), 99.0, dtype=torch.float64)
         whole[:, 2:4] += rank
-        over(dist.all_gather_single, is_async, wide[:, 1:3], whole[:, 2:4])
+        over(dist.all_gather_into_tensor, is_async, wide[:, 1:3], whole[:, 2:4])
         same(wide[:, 1:3], torch.cat([matrix()[:, 2:4] + r for r in range(size)]))
         assert wide[:, 0].eq(99).all() and wide[:, 3].eq(99).all()
         check(whole, mine)
-        over(dist.reduce_scatter_single, is_async, whole[:, 2:4], wide[:, 1:3])
+        over(dist.reduce_scatter_tensor, is_async, whole[:, 2:4], wide[:, 1:3])
         check(whole, size * (matrix()[:, 2:4] + rank))
         blocks = [matrix() for _ in range(size)]
         whole[:, 2:4] += rank
@@ -275,7 +275,7 @@ def messages(rank, size):
         for w in dist.batch_isend_irecv(both[::-1] if reverse else both):
             w.wait()
         assert back.tolist() == [float((rank - 1) % size)] * 2
-    assert dist.group.WORLD._get_sequence_number_for_group() == 0
+    assert sequence() == 0
 
 
 def test_messages():
@@ -326,9 +326,9 @@ def works(rank, size):
     # Works are dropped with their tensors.
     for _ in range(100):
         dist.all_reduce(torch.ones(1000), async_op=True)
-    before = dist.group.WORLD._get_sequence_number_for_group()
+    before = sequence()
     dist.barrier()
-    assert dist.group.WORLD._get_sequence_number_for_group() == before + 1
+    assert sequence() == before + 1
 
 
 def test_works():

@@ -10,7 +10,9 @@ import sys
 import time
 
 import pytest
-from torch_support import dist, implementation, ranks, torch
+from torch_support import CPU, dist, implementation, monitored_barrier, ranks, tells_errors, torch
+
+from torch._C import _distributed_c10d as c10d
 
 SECOND = datetime.timedelta(seconds=1)
 
@@ -127,7 +129,7 @@ def missing(rank, size):
         time.sleep(2)
         return
     with pytest.raises(RuntimeError) as raised:
-        dist.monitored_barrier(timeout=SECOND, wait_all_ranks=True)
+        monitored_barrier(SECOND, wait_all_ranks=True)
     assert "1, 2" in str(raised.value), str(raised.value)
 
 
@@ -218,15 +220,16 @@ def alone(way):
         return Backend(Core(store, 0, 2, "alone", limit))
     bearer = dist.ProcessGroup(store, 0, 2)
     torch.ops.ccoll.attach(bearer.boxed(), "alone", "=lo", 300)
-    return bearer._get_backend(torch.device("cpu"))
+    return bearer._get_backend(CPU)
 
 
+@tells_errors
 def test_get_error_tells_that_a_group_could_not_be_made():
     backend = alone(implementation())
-    assert backend.get_error() == torch._C._distributed_c10d.ErrorType.SUCCESS
+    assert backend.get_error() == c10d.ErrorType.SUCCESS
     with pytest.raises(dist.DistBackendError):
-        backend.eager_connect_single_device(torch.device("cpu"))
-    assert backend.get_error() == torch._C._distributed_c10d.ErrorType.TIMEOUT
+        backend.eager_connect_single_device(CPU)
+    assert backend.get_error() == c10d.ErrorType.TIMEOUT
     backend.shutdown()
 
 
@@ -235,7 +238,7 @@ def again(rank, size):
     dist.destroy_process_group()
     for _ in range(3):
         dist.init_process_group("ccoll", store=store, rank=rank, world_size=size, timeout=SECOND * 20)
-        dist.monitored_barrier(timeout=SECOND * 5)
+        monitored_barrier(SECOND * 5)
         t = torch.ones(1)
         dist.all_reduce(t)
         assert t.item() == size
@@ -267,7 +270,8 @@ def test_exit_while_a_group_is_being_made_is_quiet(tmp_path):
         [sys.executable, program, tmp_path / "store"], capture_output=True, text=True, timeout=60,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
-    assert done.returncode == 0 and done.stdout == "ends\n" and not done.stderr, done.stdout + done.stderr
+    said = [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith("[Gloo]")]  # torch 2.10
+    assert done.returncode == 0 and said == ["ends"], done.stdout + done.stderr
 
 
 def test_interfaces():

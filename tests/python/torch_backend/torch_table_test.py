@@ -6,11 +6,11 @@ import os
 import signal
 
 import pytest
-from torch_support import dist, ranks, torch
+from torch_support import CPU, dist, implementation, ranks, tells_errors, torch
 
 from torch._C import _distributed_c10d as c10d
 
-CPU = torch.device("cpu")
+from ccoll.torch._older import HAS_BACKENDS
 
 
 def refusals(rank, size):
@@ -36,6 +36,10 @@ def refusals(rank, size):
     assert t.tolist() == [size, size]
 
 
+@pytest.mark.skipif(
+    implementation() == "c++" and not hasattr(c10d.Backend, "new_window"),
+    reason="torch asks a backend in C++ for windows and for other ranks from 2.14 on",
+)
 def test_what_there_is_not_is_refused_by_name():
     ranks(2, refusals)
 
@@ -67,6 +71,7 @@ def told_timeout(rank, size):
     when_told(rank == 0)
 
 
+@tells_errors
 def test_get_error_tells_a_time_limit_that_has_passed():
     ranks(2, told_timeout, timeout=1)
 
@@ -80,6 +85,7 @@ def told_loss(rank, size):
     assert error_of_group() == c10d.ErrorType.REMOTE_ERROR
 
 
+@tells_errors
 def test_get_error_tells_a_rank_that_was_lost():
     ranks(2, told_loss, may_die=(1,))
 
@@ -92,11 +98,15 @@ def told_mismatch(rank, size):
     dist.destroy_process_group()
 
 
+@tells_errors
 def test_get_error_tells_other_failures():
     ranks(2, told_mismatch)
 
 
-needs_shrink = pytest.mark.skipif(not hasattr(dist, "shrink_group"), reason="this torch has no shrink_group")
+CAN_SHRINK = hasattr(dist, "shrink_group") and (implementation() == "c++" or HAS_BACKENDS)
+needs_shrink = pytest.mark.skipif(
+    not CAN_SHRINK, reason="torch's shrink_group takes a backend in Python from 2.14 on, one in C++ where there is one"
+)
 
 
 def shrinks(rank, size):
@@ -164,6 +174,17 @@ def one_more_is_gone(rank, size):
 @needs_shrink
 def test_a_rank_that_is_gone_and_was_not_excluded_is_named():
     ranks(4, one_more_is_gone, may_die=(1, 2))
+
+
+def does_not_shrink(rank, size):
+    with pytest.raises(TypeError, match="does not support shrinking"):
+        dist.shrink_group([1])
+    dist.barrier()
+
+
+@pytest.mark.skipif(CAN_SHRINK or not hasattr(dist, "shrink_group"), reason="shrink_group works")
+def test_where_a_group_cannot_shrink_torch_says_so():
+    ranks(2, does_not_shrink)
 
 
 def limits(rank, size):

@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/examples/python: each script, started as in its head, prints exactly the lines at its end."""
+"""docs/examples/python: each script, started as in its head, prints exactly the lines at its end.
+
+With CCOLL_TEST_FORKED=1 only one of those that torchrun starts is started by it. The others' ranks are forked.
+"""
 
 import glob
 import os
 import re
+import runpy
 import shlex
+import signal
+import socket
 import subprocess
 import sys
+import tempfile
+import traceback
 
 import pytest
 from support import HERE, page
-from torch_support import torch  # noqa: F401
+from torch_support import torch
 
 # tools/wheel puts them beside the tests.
 PLACES = [os.path.join(HERE, "examples"), os.path.join(HERE, "..", "..", "docs", "examples", "python")]
@@ -28,10 +36,55 @@ def expected(script):
     return "".join(line.removeprefix("# ") + "\n" for line in said.splitlines())
 
 
+def command_of(script):
+    """The words of the command in the script's head."""
+    return shlex.split(re.search(r"^# Start: (.*)$", text_of(script), re.M).group(1))
+
+
+def rank_of_forked(script, folder, variables):
+    """Runs the script in this process, which ends with it."""
+    status = 1
+    signal.alarm(120)
+    try:
+        os.chdir(folder)
+        os.environ.update(variables)
+        for number, name in ((1, "stdout"), (2, "stderr")):
+            place = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            os.dup2(place, number)
+            setattr(sys, name, open(number, "w", buffering=1, closefd=False))
+        tempfile.tempdir = None
+        torch.set_num_threads(1)
+        sys.argv = [script]
+        runpy.run_path(script, run_name="__main__")
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(status)
+
+
+def run_forked(script, folder):
+    """Its ranks as children of this process, in which torch is imported: that takes each rank longer than the script."""
+    size = int(command_of(script)[command_of(script).index("--nproc-per-node") + 1])
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size)}
+    children = []
+    for rank in range(size):
+        child = os.fork()
+        if child == 0:
+            rank_of_forked(script, folder, common | {"RANK": str(rank), "LOCAL_RANK": str(rank)})
+        children.append(child)
+    statuses = [os.waitpid(child, 0)[1] for child in children]
+    said = [(folder / name).read_text() for name in ("stdout", "stderr")]
+    assert not any(statuses), said
+    return subprocess.CompletedProcess(script, 0, *said)
+
+
 def run(script, folder, **variables):
     """Runs the command in the script's head in that folder."""
-    command = re.search(r"^# Start: (.*)$", text_of(script), re.M).group(1)
-    program, *arguments = shlex.split(command)
+    program, *arguments = command_of(script)
     starts = {"python": [], "torchrun": ["-m", "torch.distributed.run"]}
     temporary = folder / "temporary"
     temporary.mkdir()
@@ -50,7 +103,8 @@ def run(script, folder, **variables):
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_the_script_prints_what_it_says(script, tmp_path):
     (tmp_path / script).write_text(text_of(script))
-    done = run(script, tmp_path)
+    may_fork = os.environ.get("CCOLL_TEST_FORKED") and command_of(script)[0] == "torchrun"
+    done = (run_forked if may_fork and script != "under_torchrun.py" else run)(script, tmp_path)
     assert expected(script), "nothing stands at its end"
     assert done.stdout == expected(script), done.stderr
 

@@ -10,7 +10,6 @@ import re
 import runpy
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ import traceback
 
 import pytest
 from support import HERE, page
-from torch_support import torch
+from torch_support import free_port, torch
 
 # tools/wheel puts them beside the tests.
 PLACES = [os.path.join(HERE, "examples"), os.path.join(HERE, "..", "..", "docs", "examples", "python")]
@@ -67,9 +66,10 @@ def rank_of_forked(script, folder, variables):
 def run_forked(script, folder):
     """Its ranks as children of this process, in which torch is imported: that takes each rank longer than the script."""
     size = int(command_of(script)[command_of(script).index("--nproc-per-node") + 1])
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size)}
+    common = {
+        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(size),
+        "LOCAL_WORLD_SIZE": str(size),
+    }  # fmt: skip
     children = []
     for rank in range(size):
         child = os.fork()

@@ -10,7 +10,7 @@ import sys
 import time
 
 import pytest
-from torch_support import CPU, dist, implementation, monitored_barrier, ranks, tells_errors, torch
+from torch_support import CPU, dist, free_port, implementation, monitored_barrier, ranks, tells_errors, torch
 
 from torch._C import _distributed_c10d as c10d
 
@@ -150,7 +150,8 @@ w.wait()
 def test_exit_without_destroy_neither_hangs_nor_prints(tmp_path):
     program = tmp_path / "undestroyed.py"
     program.write_text(UNDESTROYED)
-    common = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29617", "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+    common = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    common["OMP_NUM_THREADS"] = "1"
     running = [
         subprocess.Popen([sys.executable, program], env=common | {"RANK": str(r)}, text=True,
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -233,8 +234,8 @@ def test_get_error_tells_that_a_group_could_not_be_made():
     backend.shutdown()
 
 
-def again(rank, size):
-    store = dist.TCPStore("127.0.0.1", 29618, size, rank == 0, wait_for_workers=False)
+def again(rank, size, port):
+    store = dist.TCPStore("127.0.0.1", port, size, rank == 0, wait_for_workers=False)
     dist.destroy_process_group()
     for _ in range(3):
         dist.init_process_group("ccoll", store=store, rank=rank, world_size=size, timeout=SECOND * 20)
@@ -248,7 +249,8 @@ def again(rank, size):
 
 
 def test_groups_made_again_in_one_store_do_not_meet_earlier_ones():
-    ranks(2, again)
+    port = free_port()
+    ranks(2, lambda rank, size: again(rank, size, port))
 
 
 UNFINISHED = """

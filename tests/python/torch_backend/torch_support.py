@@ -4,6 +4,7 @@
 import datetime
 import os
 import pickle
+import socket
 import tempfile
 import time
 import traceback
@@ -23,6 +24,12 @@ tells_errors = pytest.mark.skipif(
     implementation() == "c++" and not hasattr(c10d.Backend, "get_error"),
     reason="torch asks a backend in C++ for its error from 2.14 on",
 )
+
+
+def free_port():
+    """For one test alone: suites may run beside each other."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]
 
 
 def sequence():

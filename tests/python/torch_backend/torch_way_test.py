@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from torch_support import dist, implementation, ranks, sequence, torch
+from torch_support import dist, free_port, implementation, ranks, sequence, torch
 
 from torch._C import _distributed_c10d as c10d
 
@@ -63,7 +63,8 @@ dist.destroy_process_group()
 def test_ranks_of_one_job_may_differ(tmp_path):
     program = tmp_path / "sum.py"
     program.write_text(SUM)
-    common = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29619", "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+    common = os.environ | {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    common["OMP_NUM_THREADS"] = "1"
     running = [
         subprocess.Popen([sys.executable, program], env=common | {"RANK": str(r), "CCOLL_TORCH_WAY": way}, text=True,
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -34,10 +34,6 @@ constexpr std::size_t kMostForLongSlots = 2 << 20;
 /// writes all of one first waits for nobody.
 constexpr std::size_t kMostFarAhead = kMostForLongSlots;
 
-/// More slots pay for the page faults of their first use only on a link that is used often: a fault
-/// takes a virtual machine 2.4 µs, and 28 slots 900 faults.
-constexpr std::uint64_t kSlicesBeforeGrowth = 1024;
-
 /// Time limit for a reader of a revoked slice. A reader that has stopped finds out later.
 constexpr std::chrono::milliseconds kReadingPatience{50};
 

@@ -28,6 +28,7 @@
 #include "support/effort.hpp"
 #include "transport/by_hand.hpp"
 #include "transport/pair.hpp"
+#include "transport/shm/link.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;
@@ -784,11 +785,12 @@ TEST_CASE("shm: a sender is far ahead where ranks outnumber cores, and of short 
           "[transport]") {
   const std::vector<std::byte> data(20'000);
   // By how many slices it gets ahead of a reader that takes one whenever there is no room.
-  const auto ahead = [&](Pair& pair, std::uint32_t& under_way) {
+  const auto ahead = [&](Pair& pair, std::uint32_t& under_way,
+                         std::uint64_t turns = 2 * shm::Ring::kLines) {
     const auto fill = [&] {
       for (; pair.sender->has_room(); under_way++) push(*pair.sender, 0, data);
     };
-    for (std::uint32_t turn = 0; turn < 2 * shm::Ring::kLines; turn++, under_way--) {
+    for (std::uint64_t turn = 0; turn < turns; turn++, under_way--) {
       fill();
       REQUIRE(pair.receiver->front() != nullptr);
       REQUIRE(pair.receiver->begin_read());
@@ -803,7 +805,10 @@ TEST_CASE("shm: a sender is far ahead where ranks outnumber cores, and of short 
     pair.open();
     REQUIRE(eventually(pair, [&] { return pair.sender->has_room(); }));
     std::uint32_t under_way = 0;
+    // Not before the link has been used for a while.
+    CHECK(ahead(pair, under_way) == kLinkSlots);
     const auto few = oversubscribed ? shm::Ring::kLines : kLinkSlots;
+    CHECK(ahead(pair, under_way, shm::kSlicesBeforeGrowth) == few);
     CHECK(ahead(pair, under_way) == few);
     pair.sender->announce(nullptr, 1 << 20);
     CHECK(ahead(pair, under_way) == shm::Ring::kLines);

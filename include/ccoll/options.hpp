@@ -90,7 +90,8 @@ struct CCOLL_API CommunicatorOptions {
   std::stop_token start_stop = {};
   /// If a call or message has not moved for this long, the log warns of it once: with the ranks
   /// that it waits for, and what they do. Start-up reports which ranks are missing after at most
-  /// 10 s, and then at this interval. Nothing ends by that. 0: never. Ranks may differ. CCOLL_WARN_AFTER, in seconds.
+  /// 10 s, and then at this interval. Nothing ends by that. 0: never. Ranks may differ.
+  /// CCOLL_WARN_AFTER, in seconds.
   std::chrono::milliseconds warn_after = std::chrono::seconds(60);
   /// A rank counts as lost when its control peers have heard nothing from it for this long: its
   /// process was stopped, or its host or network has gone. Ranks say something ten times as often,

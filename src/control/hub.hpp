@@ -28,7 +28,7 @@
 #include "control/edge.hpp"
 #include "control/news.hpp"
 #include "control/roll_call.hpp"
-#include "control/verdict.hpp"
+#include "control/start_up_failure.hpp"
 #include "control/wire.hpp"
 #include "net/service.hpp"
 

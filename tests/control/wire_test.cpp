@@ -9,8 +9,8 @@
 #include <random>
 #include <set>
 
+#include "control/start_up_failure.hpp"
 #include "control/tree.hpp"
-#include "control/verdict.hpp"
 #include "core/text.hpp"
 
 namespace ccoll::control {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "control/verdict.hpp"
+#include "control/start_up_failure.hpp"
 
 #include <algorithm>
 #include <charconv>

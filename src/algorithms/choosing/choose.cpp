@@ -66,9 +66,18 @@ std::string reason_by_model(const std::vector<Scored>& scored) {
   const std::string_view best = to_string(scored.front().candidate.algorithm);
   if (scored.size() == 1) return fmt::format("{} is the only one that applies", best);
   const double own = scored[0].candidate.predicted_ns, next = scored[1].candidate.predicted_ns;
-  const std::string_view what = own > next ? "as fast as any, with no more messages" : "fastest";
-  return fmt::format("{} is predicted to be {}, {:.1f} µs against {:.1f} µs of {}", best, what,
-                     own / 1e3, next / 1e3, to_string(scored[1].candidate.algorithm));
+  const auto own_text = fmt::format("{:.1f} µs", own / 1e3);
+  const auto next_text = fmt::format("{:.1f} µs", next / 1e3);
+  const std::string_view other = to_string(scored[1].candidate.algorithm);
+  if (own_text == next_text)
+    return fmt::format("{} is predicted to take {}, as is {}", best, own_text, other);
+  if (own > next)
+    return fmt::format(
+        "{} is predicted to take {}, little more than {} ({}), and sends no more "
+        "messages",
+        best, own_text, other, next_text);
+  return fmt::format("{} is predicted to be fastest, {} against {} of {}", best, own_text,
+                     next_text, other);
 }
 
 std::string why_not(Algorithm algorithm, const Problem& problem, CombineOrder order) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <regex>
 #include <set>
 
 #include "algorithms/sweep.hpp"
@@ -265,6 +266,28 @@ TEST_CASE("choosing: what is forced is taken, or the reason says why not", "[alg
   const Chosen other = choose(problem, 4, {}, {.algorithm = Algorithm::pairwise, .max_lanes = {}});
   CHECK(other.choice == choose(problem, 4, {}).choice);
   CHECK(other.reason.find("pairwise was asked for, but all_reduce has none") == 0);
+}
+
+TEST_CASE("choosing: a reason compares times only where they differ in print", "[algorithms]") {
+  const std::regex fastest("fastest, ([0-9.]+) µs against ([0-9.]+) µs of");
+  const std::regex alike("take ([0-9.]+) µs, little more than .* \\(([0-9.]+) µs\\)");
+  int compared = 0;
+  for (const int size : {2, 3, 4, 8, 16, 64})
+    for (std::size_t count = 1; count <= std::size_t{1} << 22; count *= 4) {
+      const auto reason = choose(problem_of(Kind::all_reduce, size, count), 4, {}).reason;
+      CAPTURE(reason);
+      std::smatch found;
+      if (std::regex_search(reason, found, fastest)) {
+        CHECK(std::stod(found[1]) < std::stod(found[2]));
+        compared++;
+      } else if (std::regex_search(reason, found, alike)) {
+        CHECK(std::stod(found[1]) > std::stod(found[2]));
+        compared++;
+      } else {
+        CHECK(reason.find(" µs, as is ") != std::string::npos);
+      }
+    }
+  CHECK(compared > 0);
 }
 
 TEST_CASE("choosing: ragged blocks get what serves them, private ones without a look at them",

@@ -180,7 +180,8 @@ asio::awaitable<Result<Stream>> connect(std::shared_ptr<Service> service, std::s
                                         Credentials credentials, Purpose purpose,
                                         Milliseconds timeout, std::string who, std::string hint,
                                         std::shared_ptr<std::atomic<std::uint64_t>> retries,
-                                        std::stop_token stop) {
+                                        std::stop_token stop,
+                                        std::function<void(const std::string&)> failed) {
   const auto target = parse_target(address);
   if (!target) co_return tl::unexpected(target.error());
   asio::io_context& context = service->context();
@@ -209,6 +210,7 @@ asio::awaitable<Result<Stream>> connect(std::shared_ptr<Service> service, std::s
                      seconds(timeout), stream.error().message, tries, tries == 1 ? "try" : "tries",
                      hint);
     }
+    if (failed) failed(stream.error().message);
     asio::steady_timer timer(context, pause);
     std::error_code ignored;
     co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));

@@ -47,11 +47,13 @@ std::string to_string(const asio::ip::tcp::endpoint& endpoint);
 /// tries): is rank 0 running?` with `who` = "store" and `hint` = "is rank 0 running?". A listener
 /// that is no ccoll, or has another version or token, is not asked twice. Run it on the service's
 /// context. `retries`, unless null, counts the tries after the first. It does not retry after
-/// `stop` is requested.
+/// `stop` is requested. `failed`, unless empty, gets the reason of each try that will be repeated.
+/// It is called on the service thread and must not block.
 asio::awaitable<Result<Stream>> connect(
     std::shared_ptr<Service> service, std::string address, Credentials credentials, Purpose purpose,
     std::chrono::milliseconds timeout, std::string who, std::string hint,
-    std::shared_ptr<std::atomic<std::uint64_t>> retries = nullptr, std::stop_token stop = {});
+    std::shared_ptr<std::atomic<std::uint64_t>> retries = nullptr, std::stop_token stop = {},
+    std::function<void(const std::string&)> failed = {});
 
 /// Tries once, for callers that retry themselves. `timeout` limits reaching `address` and, once
 /// accepted, again the hello. Fails with peer_lost if nobody listens there, with mismatch if

@@ -159,4 +159,14 @@ Result<OpenedStore> open_store(const Environment& environment, const std::string
       address);
 }
 
+Result<std::shared_ptr<Store>> open_store_of_id(const std::string& address,
+                                                const std::string& token,
+                                                std::chrono::milliseconds timeout,
+                                                const TlsOptions& tls) {
+  return rendezvous::connect_store(
+      address, token, timeout, tls, std::nullopt,
+      "this rank's id names that address; has the process that made it ended, or is the id an "
+      "earlier run's?");
+}
+
 }  // namespace ccoll

@@ -34,6 +34,13 @@ struct OpenedStore {
 Result<OpenedStore> open_store(const Environment& environment, const std::string& token,
                                std::chrono::milliseconds timeout, const TlsOptions& tls = {});
 
+/// The store at the address that a UniqueId names. If nobody listens there, the failure and the
+/// warnings before it say that the id may be an earlier run's.
+Result<std::shared_ptr<Store>> open_store_of_id(const std::string& address,
+                                                const std::string& token,
+                                                std::chrono::milliseconds timeout,
+                                                const TlsOptions& tls);
+
 /// The token in the file at `path`: its bytes without trailing white space. The file must be
 /// regular, not empty, and readable by its owner only.
 Result<std::string> read_token_file(const std::string& path);

@@ -16,6 +16,7 @@
 #include "net/listener.hpp"
 #include "net/wire/openssl.hpp"
 #include "rendezvous/identity.hpp"
+#include "rendezvous/open_store.hpp"
 #include "system/log.hpp"
 #include "system/process_mutex.hpp"
 #include "system/variables.hpp"
@@ -157,8 +158,9 @@ Result<IdContents> read_id(const UniqueId& id) {
 Result<IdMeeting> IdMeeting::come(const IdContents& id, int rank, int size,
                                   std::chrono::milliseconds timeout, const TlsOptions& tls) {
   try {
-    auto store = make_prefix_store(connect_tcp_store(id.address, id.token, timeout, tls),
-                                   fmt::format("id/{:016x}/", id.number));
+    auto store =
+        make_prefix_store(value_or_throw(open_store_of_id(id.address, id.token, timeout, tls)),
+                          fmt::format("id/{:016x}/", id.number));
     const std::vector<std::string> used = {kUsedKey};
     if (store->check(used, timeout))
       return fail(ErrorKind::invalid_argument,

@@ -2,6 +2,7 @@
 // The TCP store's client: one connection, with requests of any number of threads in flight.
 #include <algorithm>
 #include <asio/post.hpp>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <unordered_map>
@@ -181,14 +182,34 @@ class TcpBackend final : public Backend {
   const std::string name_;
 };
 
-using Connected = Answer<std::shared_ptr<Connection>>;
+/// The connection, and why the last try for it failed.
+class Connected : public Answer<std::shared_ptr<Connection>> {
+ public:
+  void try_failed(const std::string& why) {
+    const std::lock_guard lock(reason_mutex_);
+    reason_ = why;
+  }
+  /// " (connection refused)"; empty while no try has failed.
+  std::string reason() const {
+    const std::lock_guard lock(reason_mutex_);
+    return reason_.empty() ? "" : fmt::format(" ({})", reason_);
+  }
+
+ private:
+  mutable std::mutex reason_mutex_;
+  std::string reason_;  // guarded by reason_mutex_
+};
 
 asio::awaitable<void> start(std::shared_ptr<net::Service> service, std::string address,
-                            net::Credentials credentials, Milliseconds timeout,
+                            net::Credentials credentials, Milliseconds timeout, std::string hint,
                             std::stop_token stop, std::shared_ptr<Connected> connected) {
+  // A variable: g++ 12 destroys a lambda twice that is an argument of what is awaited.
+  std::function<void(const std::string&)> failed = [connected](const std::string& why) {
+    connected->try_failed(why);
+  };
   Result<net::Stream> stream =
       co_await net::connect(service, address, std::move(credentials), net::Purpose::store, timeout,
-                            "store", "is rank 0 running?", nullptr, stop);
+                            "store", std::move(hint), nullptr, stop, std::move(failed));
   if (!stream) {
     connected->fill(tl::unexpected(stream.error()));
     co_return;
@@ -204,6 +225,7 @@ asio::awaitable<void> start(std::shared_ptr<net::Service> service, std::string a
 /// Warns at intervals while the store has not answered, but not if the time limit is near.
 std::optional<Result<std::shared_ptr<Connection>>> await_patiently(Connected& connected,
                                                                    const std::string& address,
+                                                                   const std::string& hint,
                                                                    Milliseconds timeout) {
   // Later than any answer: the service thread may have no memory even to send a failure.
   constexpr std::chrono::seconds kSlack{10};
@@ -214,7 +236,8 @@ std::optional<Result<std::shared_ptr<Connection>>> await_patiently(Connected& co
     const bool tells = every.count() > 0 && told < timeout - every / 4;
     auto connection = connected.wait_patiently(tells ? deadline_after(told, began) : deadline);
     if (connection || !tells) return connection;
-    log().warn("start-up: no store at {} for {}; is rank 0 running?", address, seconds(told));
+    log().warn("start-up: no store at {} for {}{}: {}", address, seconds(told), connected.reason(),
+               hint);
   }
 }
 
@@ -235,7 +258,8 @@ Status say_job(Backend& backend, const JobClaim& claim, Milliseconds timeout) {
 
 Result<std::shared_ptr<Store>> connect_store(const std::string& address, const std::string& token,
                                              Milliseconds timeout, const TlsOptions& tls,
-                                             const std::optional<JobClaim>& claim) {
+                                             const std::optional<JobClaim>& claim,
+                                             const std::string& hint) {
   const auto deadline = deadline_after(timeout);
   const auto credentials = net::Credentials::make(token, tls);
   if (!credentials) return tl::unexpected(credentials.error());
@@ -244,13 +268,14 @@ Result<std::shared_ptr<Store>> connect_store(const std::string& address, const s
     return fail(ErrorKind::internal, "connecting to a store would block the service thread");
   }
   const auto connected = std::make_shared<Connected>();
-  net::spawn(service->context().get_executor(),
-             start(service, address, *credentials, timeout, Patience::of_thread().stop, connected),
-             "store", [connected, address](const Failure& failure) {
-               connected->fill(fail(failure.kind, "no connection to the store at {}: {}", address,
-                                    failure.message));
-             });
-  auto answer = await_patiently(*connected, address, timeout);
+  net::spawn(
+      service->context().get_executor(),
+      start(service, address, *credentials, timeout, hint, Patience::of_thread().stop, connected),
+      "store", [connected, address](const Failure& failure) {
+        connected->fill(
+            fail(failure.kind, "no connection to the store at {}: {}", address, failure.message));
+      });
+  auto answer = await_patiently(*connected, address, hint, timeout);
   if (!answer)
     return fail(ErrorKind::exhausted, "no connection to the store at {}: its service has no memory",
                 address);

@@ -46,10 +46,12 @@ struct JobClaim {
 Result<std::unique_ptr<StoreServer>> serve_store(const std::string& address,
                                                  const std::string& token, const TlsOptions& tls,
                                                  std::shared_ptr<const OwnJobs> jobs);
-/// Fails with `mismatch` if the server is another job's.
+/// Fails with `mismatch` if the server is another job's. Where nobody listens, `hint` says what may
+/// be wrong.
 Result<std::shared_ptr<Store>> connect_store(const std::string& address, const std::string& token,
                                              std::chrono::milliseconds timeout,
                                              const TlsOptions& tls,
-                                             const std::optional<JobClaim>& claim);
+                                             const std::optional<JobClaim>& claim,
+                                             const std::string& hint = "is rank 0 running?");
 
 }  // namespace ccoll::rendezvous

@@ -4,6 +4,8 @@
 #include <thread>
 
 #include "core/patience.hpp"
+#include "rendezvous/open_store.hpp"
+#include "support/kept_port.hpp"
 #include "support/logged.hpp"
 #include "support/ranks.hpp"
 
@@ -155,5 +157,29 @@ TEST_CASE("long waits: a store that is not there", "[comm]") {
                Contains("is rank 0 running?"));
   });
   CHECK_THAT(text, Contains("start-up: no store at " + environment.store.substr(6) +
-                            " for 0.4 s; is rank 0 running?"));
+                            " for 0.4 s (connection refused): is rank 0 running?"));
+}
+
+TEST_CASE("long waits: a store whose name has no address", "[comm]") {
+  // A name so long needs no name service to be wrong.
+  const auto address = std::string(64, 'a') + ":99";
+  const auto text = logged([&] {
+    const HavingPatience patience({{}, kWarnAfter});
+    CHECK(testing::message_of([&] { connect_tcp_store(address, "secret", 3 * kWarnAfter); }) != "");
+  });
+  CHECK_THAT(text, Contains("no store at " + address + " for 0.4 s (host not found") &&
+                       Contains("): is rank 0 running?"));
+}
+
+TEST_CASE("long waits: an id's store where nobody listens", "[comm]") {
+  const testing::KeptPort port;
+  const auto text = logged([&] {
+    const HavingPatience patience({{}, kWarnAfter});
+    const auto store = open_store_of_id(port.address(), "", 3 * kWarnAfter, {});
+    REQUIRE(!store);
+    CHECK_THAT(store.error().message, Contains("or is the id an earlier run's?"));
+  });
+  CHECK_THAT(text, Contains("no store at " + port.address() +
+                            " for 0.4 s (connection refused): "
+                            "this rank's id names that address"));
 }

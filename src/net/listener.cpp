@@ -135,9 +135,11 @@ Status bind(tcp::acceptor& acceptor, tcp::endpoint endpoint, PortRange range) {
     const auto error = bind(acceptor, endpoint);
     if (error != asio::error::address_in_use) return told(endpoint, error);
   }
-  return fail(ErrorKind::exhausted,
-              "cannot listen at {}: none of the ports {} to {} is free (CCOLL_PORT_RANGE)",
-              endpoint.address().to_string(), range.first, range.last);
+  return fail(
+      ErrorKind::exhausted,
+      "cannot listen at {}: none of the ports {} to {} is free (CCOLL_PORT_RANGE): each rank "
+      "of a host needs one, and the store another",
+      endpoint.address().to_string(), range.first, range.last);
 }
 
 }  // namespace

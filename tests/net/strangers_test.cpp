@@ -232,7 +232,7 @@ TEST_CASE("port range: listeners take its ports, each another, and say when none
     CHECK(one.error().kind == ErrorKind::exhausted);
     CHECK(one.error().message ==
           fmt::format("cannot listen at 127.0.0.1: none of the ports {} to {} is free "
-                      "(CCOLL_PORT_RANGE)",
+                      "(CCOLL_PORT_RANGE): each rank of a host needs one, and the store another",
                       first + 1, first + 2));
     for (const auto& each : all) {
       CHECK(each->endpoint().port() > first);

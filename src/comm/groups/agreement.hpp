@@ -5,6 +5,8 @@
 /// different transports and wait for each other.
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "ccoll/communicator.hpp"
 #include "core/result.hpp"
@@ -15,7 +17,9 @@ namespace ccoll {
 /// do not exist.
 Result<std::uint32_t> agreement_of(const CommunicatorOptions& options);
 
-/// "transport tcp, algorithm by cost, lanes by cost, deterministic, checksums".
-std::string agreement_text(std::uint32_t agreement);
+/// The settings that differ, by their variables, for example
+/// "CCOLL_ALGO: rank 0 has by cost, rank 1 has ring; CCOLL_CHECKSUM: rank 0 has 0, rank 1 has 1".
+std::string disagreement_text(std::uint32_t one, std::uint32_t other, std::string_view name_of_one,
+                              std::string_view name_of_other);
 
 }  // namespace ccoll

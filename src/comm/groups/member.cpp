@@ -69,9 +69,9 @@ class Dispatcher {
 static Status check_agreement(const std::vector<PeerAddress>& table) {
   for (std::uint32_t rank = 1; rank < table.size(); rank++)
     if (table[rank].agreement != table[0].agreement)
-      return fail(ErrorKind::mismatch,
-                  "ranks were started with different options: rank 0 with {}; rank {} with {}",
-                  agreement_text(table[0].agreement), rank, agreement_text(table[rank].agreement));
+      return fail(ErrorKind::mismatch, "ranks were started with different options: {}",
+                  disagreement_text(table[0].agreement, table[rank].agreement, "rank 0",
+                                    fmt::format("rank {}", rank)));
   return {};
 }
 

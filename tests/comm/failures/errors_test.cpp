@@ -581,6 +581,6 @@ TEST_CASE("errors: ranks that were started with different options are told at st
   });
   for (const auto& error : errors)
     CHECK(error ==
-          "ranks were started with different options: rank 0 with transport by reach, algorithm by "
-          "cost, lanes by cost; rank 1 with transport tcp, algorithm ring, lanes by cost");
+          "ranks were started with different options: CCOLL_TRANSPORT: rank 0 has by reach, rank 1 "
+          "has tcp; CCOLL_ALGO: rank 0 has by cost, rank 1 has ring");
 }

@@ -271,7 +271,9 @@ constexpr Variable kSystem[] = {
     {"XDG_CACHE_HOME", "`~/.cache`", "the user's cache directory"},
     {"HOME", "none", "where that is"},
     {"XDG_RUNTIME_DIR", "`/tmp`",
-     "where ranks of one host meet that Open MPI, MPICH or Slurm gave no address"},
+     "where ranks of one host meet that Open MPI, MPICH or Slurm gave no address: a file "
+     "`ccoll-UID-LAUNCHER-JOB` there. If all are killed, it stays until this user's next such job "
+     "removes it"},
     {"TERM", "`dumb`", "what the terminal is: cc-show draws a screen where it is not `dumb`"},
     {"NO_COLOR", "colours in a terminal", "anything: cc-show writes without colours"},
     {"PATH", "none",

@@ -18,7 +18,8 @@ namespace {
 
 /// How often the service thread looks at its other duties.
 constexpr std::chrono::microseconds kTurn{200};
-/// How long polling threads leave the owner flag to a turn that is due, at most.
+/// How long polling threads leave the owner flag to a turn that found it taken. A program that asks
+/// again and again whether its call is over would otherwise hold it at each try of the turn.
 constexpr std::chrono::microseconds kCourtesy{100};
 
 /// Backgrounds of this process that have something under way; one thread serves all.
@@ -113,7 +114,8 @@ void Background::turn() {
   stop_watching();
   const auto communicator = stopped_ ? nullptr : communicator_.lock();
   // Another holder of the flag makes progress itself, and schedules a turn if something is left. A
-  // polling thread holds it again and again, for a moment: try often, or it takes a turn each time.
+  // polling thread holds it again and again, each time for a moment. One try would often fall into
+  // such a moment and end the turn; many tries find the gap between two.
   constexpr int kTries = 1000;
   std::optional<Owned> owned;
   for (int tries = 0; communicator && !owned && tries < kTries; tries++)

@@ -62,8 +62,8 @@ class Background : public std::enable_shared_from_this<Background> {
   std::atomic<bool> busy_{false};
   static constexpr auto kAwake = std::chrono::steady_clock::time_point::min();
   static constexpr auto kNever = std::chrono::steady_clock::time_point::min();
-  std::atomic<std::chrono::steady_clock::time_point> denied_{
-      kNever};  ///< until a turn has the flag
+  /// When a turn last found the flag taken; kNever once a turn has had it. is_due() compares.
+  std::atomic<std::chrono::steady_clock::time_point> denied_{kNever};
   std::atomic<std::chrono::steady_clock::time_point> sleeps_until_{kAwake};
   // owner: service thread
   const std::shared_ptr<Waiter> waiter_;

@@ -131,7 +131,7 @@ class StreamCall final : public device::StreamListener,
   Operations operations_;
   std::shared_ptr<const void> stands_before_;    ///< set before it is in a stream
   std::optional<Clock::time_point> give_up_at_;  ///< if it failed: waiting to be passed
-  bool has_passed_ = false;                      ///< if it is looked at
+  bool has_passed_ = false;                      ///< the stream: a look has found it
   std::chrono::milliseconds device_limit_{0};    ///< set before it is in a stream
   /// Set once the host has done its part and the stream has reached the call.
   std::optional<Clock::time_point> device_deadline_;

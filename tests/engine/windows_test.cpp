@@ -191,7 +191,7 @@ bool are_same(const std::vector<Floats>& some, const std::vector<Floats>& others
 
 }  // namespace
 
-TEST_CASE("windows: runs in parts leave what whole ones leave, whichever parts ranks make of them",
+TEST_CASE("windows: runs in parts give the bits of whole ones, whichever ranks run in parts",
           "[engine][property]") {
   const auto seed = std::random_device{}();
   std::mt19937_64 random(seed);

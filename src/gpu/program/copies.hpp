@@ -55,7 +55,7 @@ struct PlacedCopies {
   std::vector<PlacedCopy> sent;
   std::vector<PlacedCopy> spread;
 
-  bool are_none() const { return sent.empty() && spread.empty(); }
+  bool is_empty() const { return sent.empty() && spread.empty(); }
 };
 
 /// The copies with addresses. Omits data that is in place already; joins neighbours that are

@@ -30,7 +30,7 @@ std::vector<PlacedCopies> copies_for(std::span<const TeamCopies> copies, const T
   if (copies.empty() || !are_on_device(launch)) return placed;
   for (const TeamCopies& each : copies)
     placed.push_back(place(each, launch.buffers, &bytes_of_allocation_from));
-  if (std::ranges::all_of(placed, &PlacedCopies::are_none)) placed.clear();
+  if (std::ranges::all_of(placed, &PlacedCopies::is_empty)) placed.clear();
   return placed;
 }
 

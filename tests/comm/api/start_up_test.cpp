@@ -171,7 +171,8 @@ TEST_CASE("start-up: the ranks of one process come at once, all or some", "[comm
   CHECK_THAT(message_of([] { Communicator::create_all(0); }), Contains("rank 0 of 0"));
 }
 
-TEST_CASE("start-up: devices are one for each rank, in place of the options'", "[comm]") {
+TEST_CASE("start-up: each rank has its device from the list, which replaces the options'",
+          "[comm]") {
   auto options = impatient();
   options.device.ordinal = 1 << 20;  // which no process has
   const std::vector<int> hosts(2, kHost);

@@ -57,6 +57,11 @@ void run(Call& call) {
 
 }  // namespace
 
+std::string Call::text() const {
+  if (!is_message()) return function;
+  return fmt::format("{} {} rank {}", function, what == What::send ? "to" : "from", root);
+}
+
 ncclResult_t ask(const Asked& asked) noexcept {
   return guarded_in_group(asked.function, [&] {
     const auto comm = comm_of(asked.comm);
@@ -72,8 +77,8 @@ ncclResult_t ask(const Asked& asked) noexcept {
     if (is_alone && is_message(asked.what) && asked.root == comm->rank())
       refuse(ncclInvalidUsage,
              "a rank sends to itself outside of a group: send and receive in one group");
-    Call call{asked.what, asked.function, comm,      asked.send, asked.recv,   asked.count,
-              type,       op.reduction,   op.factor, asked.root, asked.stream, comm->next_number()};
+    Call call{asked.what, asked.function, comm,      asked.send, asked.recv,  asked.count,
+              type,       op.reduction,   op.factor, asked.root, asked.stream};
     if (!noted_in_group(call)) run(call);
     return ncclSuccess;
   });

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ccoll/reduction.hpp"
@@ -54,10 +55,11 @@ struct Call {
   const void* factor;  ///< of a pre-multiplied sum: read as the call begins; NULL: in `op`
   int root;
   cudaStream_t stream;
-  std::uint64_t number;
 
   bool is_message() const { return what == What::send || what == What::recv; }
   std::size_t bytes() const { return count * size_of(type); }
+  /// "ncclAllReduce", "ncclRecv from rank 1".
+  std::string text() const;
 };
 
 /// Makes it, or notes it in this thread's open group.

@@ -107,9 +107,9 @@ void Comm::fail(const Refusal& refusal) {
   failure_.store(refusal.code, std::memory_order_release);
 }
 
-Refusal Comm::failed_call(std::string_view function, std::uint64_t number) {
+Refusal Comm::failed_call(std::string_view call) {
   auto refusal = refusal_of_exception();
-  refusal.text = fmt::format("ccoll: {} #{} on {}: {}", function, number, text(), refusal.text);
+  refusal.text = fmt::format("ccoll: {} on {}: {}", call, text(), refusal.text);
   if (communicator_->error_kind()) fail(refusal);
   return refusal;
 }

@@ -72,7 +72,7 @@ class Comm {
   void fail(const Refusal& refusal);
   /// Turns a call's exception into the caller's refusal, and finds whether it has broken the
   /// communicator.
-  Refusal failed_call(std::string_view function, std::uint64_t number);
+  Refusal failed_call(std::string_view call);
   /// Looks for a failure that shows only in the communicator, as after a group of calls failed.
   void look_for_failure();
 
@@ -102,7 +102,6 @@ class Comm {
   /// Informs a start of it that is in progress that it was ended.
   std::stop_token ending() const { return ending_soon_.get_token(); }
 
-  std::uint64_t next_number() { return calls_.fetch_add(1, std::memory_order_relaxed) + 1; }
   /// The number of the next message to or from `peer`: those of a pair match in their order.
   int next_message(int peer, bool sends);
 
@@ -124,7 +123,6 @@ class Comm {
   std::atomic<ncclResult_t> failure_ = ncclSuccess;
   std::atomic<int> jobs_ = 0;
   std::atomic<int> under_way_ = 0;
-  std::atomic<std::uint64_t> calls_ = 0;
   std::atomic<bool> is_suspended_ = false;
   mutable std::mutex mutex_;
   std::string failure_text_;  // guarded by mutex_

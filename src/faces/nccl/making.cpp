@@ -124,7 +124,13 @@ struct Messages {
   std::vector<const Call*> calls;
   std::vector<MessageRequest> requests;
   Work work;
+  const Call* failed_call = nullptr;  ///< unknown if null
 
+  /// The call that failed; the whole group if it is unknown which of several did.
+  std::string failed_text() const {
+    if (failed_call != nullptr) return failed_call->text();
+    return calls.size() == 1 ? calls.front()->text() : "ncclGroupEnd";
+  }
   void add(const Call& call) {
     calls.push_back(&call);
     requests.push_back(request_of(call));
@@ -144,12 +150,14 @@ struct Messages {
   }
 
  private:
-  void look_at(const Call& call, std::size_t number, bool has_failed) const {
+  void look_at(const Call& call, std::size_t number, bool has_failed) {
+    failed_call = &call;
     try {
       receive(call, [&] { return work.received(number); });
     } catch (const Error&) {
       if (!has_failed) throw;
     }
+    failed_call = nullptr;
   }
 };
 
@@ -226,7 +234,16 @@ class Together {
     try {
       body();
     } catch (...) {
-      note(call.comm->failed_call(call.function, call.number));
+      note(call.comm->failed_call(call.text()));
+    }
+  }
+  /// The same for messages, which are made together.
+  template <typename Body>
+  void attempt(const Messages& messages, Body&& body) {
+    try {
+      body();
+    } catch (...) {
+      note(messages.calls.front()->comm->failed_call(messages.failed_text()));
     }
   }
 
@@ -243,7 +260,7 @@ class Together {
       });
     }
     for (auto& each : messages_)
-      attempt(*each.second.calls.front(), [&] {
+      attempt(each.second, [&] {
         each.second.work = each.first->communicator().batch_async(each.second.requests);
       });
   }
@@ -257,7 +274,7 @@ class Together {
   }
 
   void finish(Messages& messages) {
-    attempt(*messages.calls.front(), [&] { messages.finish(); });
+    attempt(messages, [&] { messages.finish(); });
   }
 
   /// Each message to oneself needs its counterpart in the same group.
@@ -293,7 +310,7 @@ void make(Call& call) {
       make_collective(call);
     if (is_on_device) call.comm->order().after({&call.stream, 1});
   } catch (...) {
-    throw call.comm->failed_call(call.function, call.number);
+    throw call.comm->failed_call(call.text());
   }
 }
 

@@ -36,7 +36,7 @@ ncclResult_t derive(const char* function, const std::shared_ptr<Comm>& parent, n
       if (!part) return;
       *out = new_handle(std::make_shared<Comm>(std::move(*part), parent->device(), config));
     } catch (...) {
-      throw parent->failed_call(function, parent->next_number());
+      throw parent->failed_call(function);
     }
   };
   Job job{.function = function, .comm = parent, .run = run, .meanwhile = ncclSuccess};
@@ -109,7 +109,7 @@ ncclResult_t grow_old(const char* function, const std::shared_ptr<Comm>& parent,
       start(child, meeting_of(id), parent);
       *out = new_handle(child);
     } catch (...) {
-      throw parent->failed_call(function, parent->next_number());
+      throw parent->failed_call(function);
     }
   };
   return submit({.function = function, .comm = parent, .run = run});

@@ -110,6 +110,26 @@ void message_types() {
       {"float32", "int32"});
 }
 
+/// Rank 0's first call of the group is a send that fits; its receive is what fails.
+void grouped_messages() {
+  differ(
+      [](Rank& rank) {
+        const int other = 1 - rank.number;
+        const auto sends = [&](std::size_t count) {
+          return ncclSend(data, count, ncclFloat32, other, rank.comm, nullptr);
+        };
+        must(ncclGroupStart(), "ncclGroupStart");
+        must(sends(rank.number == 0 ? 100 : 60), "ncclSend in a group");
+        must(ncclRecv(data + 256, 100, ncclFloat32, other, rank.comm, nullptr),
+             "ncclRecv in a group");
+        const auto code = ncclGroupEnd();
+        if (rank.number == 1) return code == ncclSuccess ? rank.sum() : code;
+        require_code(code, {ncclInvalidUsage}, "the group", {"ncclRecv from rank 1"});
+        return code;
+      },
+      {"400 bytes", "240"});
+}
+
 }  // namespace
 
 std::vector<Scenario> scenarios_of_mismatches() {
@@ -120,7 +140,8 @@ std::vector<Scenario> scenarios_of_mismatches() {
           {"the order of calls differs", order},
           {"a message is longer than its receive", messages},
           {"a message is shorter than its receive", short_messages},
-          {"a message has another type", message_types}};
+          {"a message has another type", message_types},
+          {"a group's receive does not fit", grouped_messages}};
 }
 
 }  // namespace faults

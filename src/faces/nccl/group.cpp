@@ -13,6 +13,7 @@
 
 #include "faces/nccl/settings/environment.hpp"
 #include "faces/nccl/versioned.hpp"
+#include "system/log.hpp"
 
 namespace ccoll::nccl {
 namespace {
@@ -30,7 +31,32 @@ struct Group {
     failure.reset();
   }
 };
-thread_local Group group;
+
+/// "3 of its calls were never made, the first of them ncclAllReduce on rank 0 of …".
+std::string never_made_text(const Group& open) {
+  const auto first =
+      open.calls.empty() ? std::string(open.jobs.front().function) : open.calls.front().text();
+  const auto& comm = open.calls.empty() ? *open.jobs.front().comm : *open.calls.front().comm;
+  const auto count = open.calls.size() + open.jobs.size();
+  return fmt::format("{} of its calls {} never made, the first of them {} on {}", count,
+                     count == 1 ? "was" : "were", first, comm.text());
+}
+
+struct GroupOfThread : Group {
+  GroupOfThread() = default;
+  GroupOfThread(const GroupOfThread&) = delete;
+  GroupOfThread& operator=(const GroupOfThread&) = delete;
+  /// Nobody else would hear of calls that were noted and never made.
+  ~GroupOfThread() {
+    if (depth == 0 || (calls.empty() && jobs.empty())) return;
+    try {
+      log().warn("ncclGroupStart without ncclGroupEnd: {}", never_made_text(*this));
+    } catch (...) {
+      // The thread ends, so it can report nothing else.
+    }
+  }
+};
+thread_local GroupOfThread group;
 
 Refusal named(const char* function, Refusal refusal) {
   if (!refusal.text.starts_with("ccoll: "))
@@ -180,7 +206,7 @@ void end_simulated(ncclSimInfo_t* info) {
   if (info != nullptr)
     read_head(info, {"simInfo", "NCCL_SIM_INFO_INITIALIZER", kSimulationMagic, sizeof *info});
   if (--group.depth > 0) return;
-  const auto simulated = std::exchange(group, Group());
+  const auto simulated = std::exchange(static_cast<Group&>(group), Group());
   if (simulated.failure) throw *simulated.failure;
   if (info != nullptr) info->estimatedTime = predicted_us(simulated);
 }

@@ -156,6 +156,31 @@ void finalised_in_a_group_with_calls() {
   job.ends_well(kLimit);
 }
 
+/// The thread ends within its group, so nothing makes the group's calls.
+void left_in_a_group() {
+  const Log log;
+  Job job(1, [&](Rank& rank) {
+    log.begin(rank);
+    rank.make();
+    std::thread([&] {
+      float value = 1;
+      must(ncclGroupStart(), "ncclGroupStart");
+      for (int i = 0; i < 2; i++)
+        must(ncclAllReduce(&value, &value, 1, ncclFloat32, ncclSum, rank.comm, nullptr),
+             "ncclAllReduce in a group");
+      must(ncclCommDestroy(rank.comm), "ncclCommDestroy in a group");
+    }).join();
+    log.wait_for({"ncclGroupStart without ncclGroupEnd", "3 of its calls", "ncclAllReduce"});
+    must(ncclCommDestroy(rank.comm), "ncclCommDestroy");
+    std::thread([] {
+      must(ncclGroupStart(), "ncclGroupStart");
+      must(ncclGroupEnd(), "ncclGroupEnd");
+    }).join();
+    require(log.count({"ncclGroupStart"}) == 1, "a group that ended is not told of");
+  });
+  job.ends_well();
+}
+
 }  // namespace
 
 std::vector<Scenario> scenarios_of_waits() {
@@ -164,7 +189,8 @@ std::vector<Scenario> scenarios_of_waits() {
           {"a start-up that waits long is told of", long_start},
           {"destroy in a collective", destroyed_in_a_collective},
           {"destroy in a receive", destroyed_in_a_receive},
-          {"finalise in a group with calls", finalised_in_a_group_with_calls}};
+          {"finalise in a group with calls", finalised_in_a_group_with_calls},
+          {"a group that is never ended", left_in_a_group}};
 }
 
 }  // namespace faults

@@ -22,10 +22,11 @@ std::uint32_t bit_of(const TransportKind& kind) {
 
 std::span<const TransportKind> transports() {
   static const std::array kTable = {
-      TransportKind{"inproc", true, inproc::reaches, inproc::make},
-      TransportKind{"shm", true, shm::reaches, shm::make},
-      TransportKind{"verbs", false, verbs::reaches, verbs::make},
-      TransportKind{"tcp", false, tcp::reaches, tcp::make},
+      TransportKind{"inproc", true, {}, inproc::reaches, nullptr, inproc::make},
+      TransportKind{"shm", true, {}, shm::reaches, nullptr, shm::make},
+      TransportKind{"verbs", false, net::Purpose::verbs, verbs::reaches, verbs::why_not,
+                    verbs::make},
+      TransportKind{"tcp", false, net::Purpose::link, tcp::reaches, nullptr, tcp::make},
   };
   static_assert(kTable.size() <= kMostTransports);
   return kTable;
@@ -34,6 +35,12 @@ std::span<const TransportKind> transports() {
 const TransportKind* find_transport(std::string_view name) {
   const auto table = transports();
   const auto found = std::ranges::find(table, name, &TransportKind::name);
+  return found == table.end() ? nullptr : &*found;
+}
+
+const TransportKind* find_transport(net::Purpose purpose) {
+  const auto table = transports();
+  const auto found = std::ranges::find(table, std::optional(purpose), &TransportKind::purpose);
   return found == table.end() ? nullptr : &*found;
 }
 

@@ -7,6 +7,7 @@
 
 #include <asio/ip/tcp.hpp>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -70,9 +71,14 @@ struct TransportKind {
   std::string_view name;
   /// Whether both ends of a link see the same memory; the cost model asks (comm/groups/costs.cpp).
   bool is_memory;
+  /// The purpose of its connections among those that come to the rank's listener, if it has any.
+  std::optional<net::Purpose> purpose;
   /// Whether two ranks can use it. Symmetric and computed from the address table alone, so that
   /// both ends decide alike.
   bool (*reaches)(const PeerAddress& a, const PeerAddress& b);
+  /// Why this rank does not reach the peer, where their hosts and processes do not show it; or
+  /// null.
+  std::string (*why_not)(const PeerAddress& mine, const PeerAddress& theirs);
   /// `next`: serves pairs for which this one turns out not to work; null for the last transport, or
   /// if no other may be used. The row above may ask for links to ranks that this one does not
   /// reach: `next` must open them. Returns null if this build lacks the transport.
@@ -85,6 +91,8 @@ inline constexpr unsigned kMostTransports = 7;
 
 std::span<const TransportKind> transports();
 const TransportKind* find_transport(std::string_view name);
+/// The one whose connections have that purpose; null if there is none.
+const TransportKind* find_transport(net::Purpose purpose);
 
 /// The allowed transports, as a program or CCOLL_TRANSPORT names them.
 class TransportChoice {

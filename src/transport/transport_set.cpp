@@ -12,6 +12,16 @@ std::size_t row_of(const TransportKind& kind) {
   return static_cast<std::size_t>(&kind - transports().data());
 }
 
+/// "; verbs: no RDMA device is here", for the transports that know more than where the ranks are.
+std::string reasons_against(const TransportChoice& choice, const PeerAddress& mine,
+                            const PeerAddress& theirs) {
+  std::string text;
+  for (const auto& kind : transports())
+    if (choice.allows(kind) && kind.why_not != nullptr)
+      text += fmt::format("; {}: {}", kind.name, kind.why_not(mine, theirs));
+  return text;
+}
+
 }  // namespace
 
 TransportSet::TransportSet(TransportContext context, std::string allowed)
@@ -38,10 +48,11 @@ Result<const TransportKind*> TransportSet::between(std::uint32_t peer) const {
     if (is_allowed && kind.reaches(mine, theirs)) return &kind;
   }
   return fail(ErrorKind::unsupported,
-              "transport {} does not reach rank {} from rank {}, {}: choose another "
+              "transport {} does not reach rank {} from rank {}, {}{}: choose another "
               "(CCOLL_TRANSPORT={}) or leave the choice to ccoll",
               choice_.text(), peer, context_.rank,
-              mine.host == theirs.host ? "in another process" : "on another host", allowed_);
+              mine.host == theirs.host ? "in another process" : "on another host",
+              reasons_against(choice_, mine, theirs), allowed_);
 }
 
 Result<const TransportKind*> TransportSet::in_use_to(std::uint32_t peer) const {
@@ -60,7 +71,8 @@ Result<const TransportKind*> TransportSet::in_use_to(std::uint32_t peer) const {
 Transport& TransportSet::get(const TransportKind& kind) { return *made_[row_of(kind)]; }
 
 void TransportSet::accept(net::Purpose purpose, asio::ip::tcp::socket socket) {
-  const auto* const kind = find_transport(purpose == net::Purpose::verbs ? "verbs" : "tcp");
+  const auto* const kind = find_transport(purpose);
+  if (kind == nullptr) return;
   const auto& transport = made_[row_of(*kind)];
   if (transport) transport->accept(std::move(socket));
 }

@@ -56,8 +56,9 @@ class Pair {
     context_.oversubscribed = setting.oversubscribed;
     context_.connect_timeout = setting.connect_timeout;
     for (std::uint32_t rank = 0; rank < 2; rank++) {
-      auto handler = [this, rank](net::Purpose purpose, net::Stream stream) {
-        const bool is_nexts = nexts_[rank] && purpose != net::Purpose::verbs;
+      const auto own = kind.purpose;
+      auto handler = [this, rank, own](net::Purpose purpose, net::Stream stream) {
+        const bool is_nexts = nexts_[rank] && purpose != own;
         (is_nexts ? nexts_ : transports_)[rank]->accept(std::move(stream).release());
       };
       listeners_[rank] = net::Listener::open(service, "", setting.tokens[rank], handler).value();

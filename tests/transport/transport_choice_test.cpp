@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "transport/transport_set.hpp"
+
 namespace ccoll {
 namespace {
 
@@ -52,6 +54,23 @@ TEST_CASE("transport choice: what is none, and what leaves none, is refused by i
   CHECK(refusal("^tcp,verbs,shm,inproc") ==
         "CCOLL_TRANSPORT=^tcp,verbs,shm,inproc leaves no transport; there are inproc, shm, verbs, "
         "tcp");
+}
+
+TEST_CASE("transport choice: a rank that RDMA does not reach is told of with the reason",
+          "[transport][unit]") {
+  TransportContext context;
+  context.service = net::Service::shared();
+  context.table.resize(2);
+  for (auto& rank : context.table) rank.port = 1;
+  context.table[1].host = context.table[0].host + 1;
+  const auto kind = TransportSet(context, "verbs").between(1);
+  REQUIRE_FALSE(kind);
+  CHECK_THAT(
+      kind.error().message,
+      Catch::StartsWith("transport verbs does not reach rank 1 from rank 0, on another host; "
+                        "verbs: ") &&
+          Catch::EndsWith(": choose another (CCOLL_TRANSPORT=verbs) or leave the choice to "
+                          "ccoll"));
 }
 
 }  // namespace ccoll

@@ -42,7 +42,7 @@ class Dispatcher {
     std::unique_lock lock(mutex_);
     const auto control = control_;
     const auto transports = transports_;
-    const bool is_link = purpose == net::Purpose::link || purpose == net::Purpose::verbs;
+    const bool is_link = find_transport(purpose) != nullptr;
     if (is_link && !transports) {
       if (early_.size() < net::waiting_connections())
         early_.emplace_back(purpose, std::move(stream).release());

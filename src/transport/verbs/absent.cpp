@@ -6,6 +6,10 @@ namespace ccoll::verbs {
 
 bool reaches(const PeerAddress&, const PeerAddress&) { return false; }
 
+std::string why_not(const PeerAddress&, const PeerAddress&) {
+  return "this build has no RDMA (libibverbs-dev was missing, or -Dverbs=disabled was set)";
+}
+
 std::shared_ptr<Transport> make(const TransportContext&, std::shared_ptr<Transport>) {
   return nullptr;
 }
@@ -14,8 +18,6 @@ Result<std::uint8_t> usable_fabrics() { return std::uint8_t{0}; }
 
 std::uint8_t usable_rails() { return 0; }
 
-std::vector<std::string> describe_fabrics() {
-  return {"no: this build has no RDMA (libibverbs-dev was missing, or -Dverbs=disabled was set)"};
-}
+std::vector<std::string> describe_fabrics() { return {"no: " + why_not({}, {})}; }
 
 }  // namespace ccoll::verbs

@@ -419,6 +419,15 @@ bool reaches(const PeerAddress& a, const PeerAddress& b) {
   return (a.fabrics & b.fabrics) != 0 && a.port != 0 && b.port != 0;
 }
 
+std::string why_not(const PeerAddress& mine, const PeerAddress& theirs) {
+  if (mine.port == 0 || theirs.port == 0) return "a rank listens at no port";
+  const auto devices = Devices::of_process();
+  if (!devices) return devices.error().message;
+  if (mine.fabrics == 0) return "none of this host's RDMA ports can be used (see cc-bench info)";
+  if (theirs.fabrics == 0) return "the peer can use no RDMA port (see cc-bench info on its host)";
+  return "the RDMA ports of the two are of different kinds: InfiniBand, RoCE over IPv4 or IPv6";
+}
+
 std::shared_ptr<Transport> make(const TransportContext& context, std::shared_ptr<Transport> next) {
   return std::make_shared<VerbsTransport>(context, std::move(next));
 }

@@ -8,6 +8,7 @@
 namespace ccoll::verbs {
 
 bool reaches(const PeerAddress& a, const PeerAddress& b);
+std::string why_not(const PeerAddress& mine, const PeerAddress& theirs);
 std::shared_ptr<Transport> make(const TransportContext& context, std::shared_ptr<Transport> next);
 
 Result<std::uint8_t> usable_fabrics();

@@ -56,6 +56,13 @@ std::string check_seconds(const std::string& text) {
              : fmt::format("{} is not a time in seconds above 0, up to {:.0f}", text, kMostSeconds);
 }
 
+/// The upper limit comes later: `explain` takes more ranks than a launcher starts.
+std::string check_ranks(const std::string& text) {
+  int ranks = 0;
+  const bool good = CLI::detail::lexical_cast(text, ranks) && ranks >= 1;
+  return good ? "" : fmt::format("{} is not a number of ranks", text);
+}
+
 std::string check_not_negative(const std::string& text) {
   double value = 0;
   const bool good = CLI::detail::lexical_cast(text, value) && value >= 0 && value <= 1e9;
@@ -65,7 +72,7 @@ std::string check_not_negative(const std::string& text) {
 void add_sizes(CLI::App& app, Raw& raw, Options& options) {
   app.add_option("-n,--ranks", raw.ranks,
                  "ranks to start here (nccl-tests' -n is --iters); default: one per core, 2 to 8")
-      ->check(CLI::Range(1, kMostRanksExplained));
+      ->check(check_ranks);
   app.add_option("-b,--minbytes", raw.begin, "smallest size; 0 is followed by one element [8]");
   app.add_option("-e,--maxbytes", raw.end,
                  "largest size, with K, M, G or T, always measured [32M]");
@@ -215,6 +222,9 @@ Status check_device(const Options& options) {
 
 Result<Options> finish(const Raw& raw, Options options) {
   if (raw.ranks > 0) options.ranks = raw.ranks;
+  if (options.command == Options::Command::explain && raw.ranks > kMostRanksExplained)
+    return fail(ErrorKind::invalid_argument, "explain -n {}: expected at most {} ranks", raw.ranks,
+                kMostRanksExplained);
   CLI::detail::lexical_cast(raw.graph, options.graph_calls);  // its range has been checked
   const auto read_size = [](const std::string& text, std::uint64_t& size) -> Status {
     if (text.empty()) return {};

@@ -50,6 +50,8 @@ constexpr Row kPhases[] = {
     {"nccl", 100, run_nccl},
     {"torch", 120, run_torch},
     {"cupy", 40, run_cupy},
+    {"arrays", 65, run_arrays},
+    {"backend", 60, run_backend},
 };
 constexpr Row kHealth = {"health", 40, run_health};
 
@@ -133,7 +135,6 @@ void take_run(const std::string& name, Arguments& arguments) {
   std::vector<std::string_view> known;
   for (const Run& each : runs) known.push_back(each.name);
   if (found == runs.end()) refuse(fmt::format("no run '{}': there are {}", name, joined(known)));
-  if (found->phases.empty()) refuse(fmt::format("run {} is not written yet", name));
   arguments.name = name;
   arguments.run.only.assign(found->phases.begin(), found->phases.end());
   arguments.run.budget = std::chrono::seconds(found->limit_s);
@@ -161,9 +162,7 @@ Arguments parse(int count, char** given) {
       std::exit(0);
     }
     if (option == "--runs") {
-      for (const Run& each : all_runs()) {
-        if (!each.phases.empty()) std::printf("%s %d\n", each.name.data(), each.limit_s);
-      }
+      for (const Run& each : all_runs()) std::printf("%s %d\n", each.name.data(), each.limit_s);
       std::exit(0);
     }
     if (option == "--mps") {

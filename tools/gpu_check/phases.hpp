@@ -188,5 +188,9 @@ int run_nccl(const PhaseContext& context);
 /// Unmodified PyTorch and CuPy over the NCCL face.
 int run_torch(const PhaseContext& context);
 int run_cupy(const PhaseContext& context);
+/// The Python package's native interface over arrays of torch, CuPy and JAX.
+int run_arrays(const PhaseContext& context);
+/// torch.distributed over the package's backend, with CUDA tensors.
+int run_backend(const PhaseContext& context);
 
 }  // namespace ccoll::gpu_check

@@ -22,7 +22,10 @@ std::span<const Run> all_runs() {
        "the NCCL face: its conformance program, and PyTorch and CuPy by LD_PRELOAD",
        200,
        {"nccl", "torch", "cupy"}},
-      {"e", "the Python package's CUDA tensors", 100, {}},
+      {"e",
+       "the Python package: arrays of torch, CuPy and JAX, and torch.distributed over it",
+       100,
+       {"arrays", "backend"}},
   };
   return kRuns;
 }
@@ -34,15 +37,16 @@ std::string plan() {
       "     makes these runs in this order within 540 s, each a process with its own limit:\n";
   for (const Run& each : all_runs()) {
     text += fmt::format("       {}  at most {} s: {}\n          {}\n", each.name, each.limit_s,
-                        each.what, each.phases.empty() ? "not written yet" : joined(each.phases));
+                        each.what, joined(each.phases));
   }
   return text +
          "     Each begins with health: a copy and a fill. What fails does not end the others,\n"
          "     unless the GPU works no more. OUT/log.txt has all that was printed, OUT/a.json "
          "what\n"
          "     each run found, OUT/table.md what belongs at the head of docs/gpu.md.\n"
-         "  2. What had no time left, as run d may have none:\n"
-         "       DIR/all --out OUT --runs d --budget 200\n"
+         "     Run e needs a bundle that was made with a package: tools/gpu-check --wheel FILE.\n"
+         "  2. What had no time left, as runs d and e may have none:\n"
+         "       DIR/all --out OUT --runs e,d --budget 300\n"
          "  3. After a fix, first what failed, with the same cases (the seed stands in table.md):\n"
          "       DIR/run --out OUT --only PHASE,... --seed N\n"
          "     then the run that it is of, and those behind it:\n"

@@ -16,7 +16,7 @@ struct Run {
   std::string_view name;
   std::string_view what;
   int limit_s;
-  std::vector<std::string_view> phases;  ///< the most informative first; empty: not written yet
+  std::vector<std::string_view> phases;  ///< the most informative first
 };
 
 std::span<const Run> all_runs();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs made for NCCL, over the libnccl.so.2 beside this program: the conformance program,
-// PyTorch and CuPy. Each is a process with its own limit.
+// PyTorch and CuPy. Then the Python package, over arrays and tensors on the GPU. Each is a process
+// with its own limit.
 #include <sys/wait.h>
 
 #include <chrono>
@@ -23,6 +24,7 @@ fs::path beside(const std::string& name) { return fs::path(own_path()).parent_pa
 
 const std::string kLibrary = "nccl/libnccl.so.2";
 const std::string kConformance = "nccl-conformance";
+const std::string kPackage = "package";
 
 /// Whether all files lie beside this program; reports missing ones.
 bool has(std::span<const std::string> names) {
@@ -94,9 +96,11 @@ void try_nvidias(const PhaseContext& context) {
                        {"said", said}});
 }
 
-/// Runs a Python program, which ends itself after its limit, with 78 if it lacks something.
-int run_script(const PhaseContext& context, const std::string& script, const std::string& what) {
-  const std::string needed[] = {kLibrary, script};
+/// How a Python program over `library` has ended, which ends itself after its limit; kIncomplete if
+/// it lacks something, which has been printed.
+std::optional<int> status_of_script(const std::string& library, const std::string& script,
+                                    const std::vector<std::string>& more = {}) {
+  const std::string needed[] = {library, script};
   if (!has(needed)) return kIncomplete;
   const std::string python = find_program("python3");
   if (python.empty()) {
@@ -104,11 +108,15 @@ int run_script(const PhaseContext& context, const std::string& script, const std
     return kIncomplete;
   }
   const auto limit = left(seconds(600));
-  const auto status =
-      status_within(start_program({python, "-B", beside(script), beside(kLibrary), "--limit",
-                                   std::to_string(std::max<std::int64_t>(1, limit.count() - 5))}),
-                    limit + seconds(5));
-  // It has printed what is missing.
+  std::vector<std::string> command = {
+      python,          "-B",      beside(script),
+      beside(library), "--limit", std::to_string(std::max<std::int64_t>(1, limit.count() - 5))};
+  command.insert(command.end(), more.begin(), more.end());
+  return status_within(start_program(command), limit + seconds(5));
+}
+
+int run_script(const PhaseContext& context, const std::string& script, const std::string& what) {
+  const auto status = status_of_script(kLibrary, script);
   if (status == kIncomplete) return kIncomplete;
   Findings findings(context);
   {
@@ -118,6 +126,22 @@ int run_script(const PhaseContext& context, const std::string& script, const std
     if (status && *status != kPassed)
       findings.wrong(fmt::format("{} ended with status {}", what, *status));
   }
+  return findings.close("programs");
+}
+
+/// Runs a program over the Python package, which records and prints its own findings.
+int run_over_package(const PhaseContext& context, const std::string& script) {
+  if (!fs::exists(beside(kPackage))) {
+    std::printf("there is no package beside this program: tools/wheel --cuda makes one\n");
+    return kIncomplete;
+  }
+  const auto status = status_of_script(
+      kPackage, script, {"--results", context.out + "/results.jsonl", "--phase", context.name});
+  if (status == kPassed || status == kWrong || status == kIncomplete) return *status;
+  Findings findings(context);
+  findings.tried();
+  findings.wrong(script + (status ? fmt::format(" ended with status {}", *status)
+                                  : std::string(" has not ended in time")));
   return findings.close("programs");
 }
 
@@ -158,6 +182,12 @@ int run_torch(const PhaseContext& context) {
 
 int run_cupy(const PhaseContext& context) {
   return run_script(context, "cupy_jobs.py", "CuPy's NcclCommunicator");
+}
+
+int run_arrays(const PhaseContext& context) { return run_over_package(context, "array_jobs.py"); }
+
+int run_backend(const PhaseContext& context) {
+  return run_over_package(context, "backend_jobs.py");
 }
 
 }  // namespace ccoll::gpu_check

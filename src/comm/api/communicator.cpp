@@ -3,6 +3,7 @@
 // thrown.
 #include "ccoll/communicator.hpp"
 
+#include <utility>
 #include <variant>
 
 #include "comm/api/arguments.hpp"
@@ -51,7 +52,7 @@ struct CheckedCall {
   Work by_queue(Until until) {
     const Implementation::Owner owned(*communicator);
     if (until == Until::done) value(communicator->alone(owned, call));
-    const Work work(value(communicator->begin(owned, call)));
+    Work work(value(communicator->begin(owned, call)));
     const bool waits = until == Until::done && options.unfinished == nullptr;
     if (waits)
       value(communicator->finish(owned, work.state()));
@@ -80,11 +81,11 @@ struct CollectiveRequest {
   const CallOptions& options;
 
   CollectiveRequest(const std::shared_ptr<Implementation>& made_by, Kind kind,
-                    const Buffers& asked_buffers, const Reduction& op,
-                    const CallOptions& asked_options, int root = 0)
+                    Buffers asked_buffers, const Reduction& op, const CallOptions& asked_options,
+                    int root = 0)
       : communicator(made_by),
         outline{kind, op, static_cast<Rank>(root), made_by->rank(), made_by->size()},
-        buffers(asked_buffers),
+        buffers(std::move(asked_buffers)),
         options(asked_options) {}
 
   bool repeat() const {

@@ -181,7 +181,7 @@ struct CheckedMessages {
   Work by_queue(Until until) {
     const Implementation::Owner owned(*communicator);
     // Allocate first: a throw after the operations have begun would free the buffers that they use.
-    const Work work(std::make_shared<Work::State>(
+    Work work(std::make_shared<Work::State>(
         Work::State{communicator, {operations.begin(), operations.end()}}));
     value(communicator->begin(owned, operations, options.timeout));
     if (until == Until::begun)

@@ -27,7 +27,7 @@ const std::uint32_t* word_of(const std::atomic<std::uint64_t>* tickets) {
 Owned OwnerFlag::wait(std::uint32_t ticket) {
   for (int looks = 0;; looks++) {
     const auto now = serving(tickets_.load(std::memory_order_acquire));
-    if (now == ticket) return Owned();
+    if (now == ticket) return {};
     if (looks >= kLooks)
       syscall(SYS_futex, word_of(&tickets_), FUTEX_WAIT_PRIVATE, now, nullptr, nullptr, 0);
   }

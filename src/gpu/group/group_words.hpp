@@ -6,12 +6,14 @@
 /// process can let all streams go on. Knows no CUDA.
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "core/result.hpp"
 #include "gpu/program/rank_steps.hpp"
@@ -91,8 +93,12 @@ class GroupWords {
     const std::uint32_t by = load_acquire(&head.abort);
     if (by == 0) return has_ended ? std::optional(ended_by_kernel()) : std::nullopt;
     const bool mine = by == rank + 1;
-    if (load_acquire(&head.said) == 0) {
-      return Failure{ErrorKind::aborted, fmt::format("rank {} has given up", by - 1), std::nullopt};
+    // The text follows at once, unless that rank's process ends just there.
+    for (int looks = 0; load_acquire(&head.said) == 0; ++looks) {
+      if (looks == kLooksForText)
+        return Failure{ErrorKind::aborted, fmt::format("rank {} has given up", by - 1),
+                       std::nullopt};
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     const std::string_view text(head.text, std::min<std::size_t>(head.length, sizeof head.text));
     Failure failure{static_cast<ErrorKind>(head.kind),
@@ -111,6 +117,8 @@ class GroupWords {
   }
 
  private:
+  static constexpr int kLooksForText = 200;
+
   struct Head {
     std::uint64_t ends;     ///< not 0: kernels that wait must end
     std::uint32_t abort;    ///< 1 + the first rank that gave up; steps poll it

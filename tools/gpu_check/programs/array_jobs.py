@@ -180,7 +180,7 @@ class World:
 
         self.ccoll, self.given, self.expect = ccoll, given, Expectations()
         place = {} if given.on_host else {"device": 0}
-        self.comm = ccoll.create(timeout=CALL_LIMIT, start_timeout=30, **place)
+        self.comm = ccoll.create(timeout=CALL_LIMIT * given.patience, start_timeout=30 * given.patience, **place)
         self.rank, self.size = self.comm.rank, self.comm.size
 
     def host(self, count: int, rank: int, type_name: str):
@@ -378,7 +378,7 @@ def killed(world: World) -> str:
     except world.ccoll.PeerLost as error:
         took = time.monotonic() - begun
         world.expect(error.culprit == last, f"rank {error.culprit} is named, not {last}: {error}")
-        world.expect(took < CALL_LIMIT + 5, f"it took {took:.1f} s")
+        world.expect(took < CALL_LIMIT * world.given.patience + 5, f"it took {took:.1f} s")
     else:
         raise AssertionError("nobody notices that a rank was killed")
     rest = comm.shrink()

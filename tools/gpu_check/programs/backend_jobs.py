@@ -50,7 +50,7 @@ class World:
                 self.has_kernels = False
                 self.why = f", torch's own kernels do not run here ({str(error)[:200]})"
         dist.init_process_group("ccoll", init_method=f"file://{given.store}", rank=self.rank, world_size=self.size,
-                                timeout=datetime.timedelta(seconds=CALL_LIMIT))
+                                timeout=datetime.timedelta(seconds=CALL_LIMIT * given.patience))
 
     def ints(self, count: int, rank: int):
         """Small numbers: their sums are exact in every type."""
@@ -242,7 +242,7 @@ def killed(world: World) -> str:
         took = time.monotonic() - begun
         said = str(error).splitlines()[0]
         world.expect("peer_lost" in said and f"rank {last} " in said, f"rank {last} is not named: {said}")
-        world.expect(took < CALL_LIMIT + 5, f"it took {took:.1f} s")
+        world.expect(took < CALL_LIMIT * world.given.patience + 5, f"it took {took:.1f} s")
         return f"rank {last} is named after {took:.2f} s"
     raise AssertionError("nobody notices that a rank was killed")
 

@@ -75,6 +75,8 @@ def arguments(program: str) -> argparse.ArgumentParser:
     # Without a GPU:
     made.add_argument("--on-host", action="store_true")
     made.add_argument("--no-kernels", action="store_true")
+    # On a host that is slow, how many times as long ranks may take.
+    made.add_argument("--patience", type=int, default=1)
     # For a rank:
     made.add_argument("--rank-of")
     made.add_argument("--last-dies", action="store_true")
@@ -145,7 +147,7 @@ class Runner:
         given = self.given
         command = [str(place / "ccoll/bin/cc-run"), "-n", str(launch.ranks), "--no-prefix", "--grace", "1", "--on-failure",
                    "continue" if launch.last_dies else "end", "--", sys.executable, "-B", self.program, str(given.package),
-                   "--rank-of", launch.library, "--seconds", str(seconds), "--store", store]
+                   "--rank-of", launch.library, "--seconds", str(seconds), "--store", store, "--patience", str(given.patience)]
         for name in ("on_host", "no_kernels"):
             if getattr(given, name): command.append("--" + name.replace("_", "-"))
         if launch.last_dies: command.append("--last-dies")
@@ -163,7 +165,7 @@ class Runner:
             self.left_out.append(str(launch))
             return
         # Ranks end themselves, and say what they were doing, before they are ended.
-        seconds = min(most, left - 3)
+        seconds = min(most * self.given.patience, left - 3)
         before = self.wrong, self.tried
         with tempfile.TemporaryDirectory(prefix="ccoll-ranks-") as folder:
             process = self.start(launch, place, seconds, f"{folder}/store")

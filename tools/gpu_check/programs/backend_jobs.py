@@ -45,7 +45,8 @@ class World:
         if self.on_device: torch.cuda.set_device(0)
         if self.has_kernels:
             try:
-                (torch.ones(4, device=self.device) + 1).cpu()
+                found = (torch.ones(4).to(self.device) + 1).tolist()
+                if found != [2.0] * 4: raise ArithmeticError(f"1 + 1 is {found}")
             except Exception as error:
                 self.has_kernels = False
                 self.why = f", torch's own kernels do not run here ({str(error)[:200]})"

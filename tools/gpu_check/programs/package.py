@@ -270,6 +270,8 @@ def package() -> str:
 def run_rank(rank: int, given: argparse.Namespace, jobs) -> None:
     """`jobs` yields (name, function), each at the time when it is to run. A function returns what it found, and how
     much it compared."""
+    # The bundle stays as it is (-B), but a library that nobody has compiled yet is compiled for all ranks to come.
+    sys.dont_write_bytecode = False
     faulthandler.dump_traceback_later(given.seconds, exit=True)
     name = "start"
     try:

@@ -12,6 +12,7 @@
 #include "core/deadline.hpp"
 #include "core/patience.hpp"
 #include "net/pending_handshakes.hpp"
+#include "net/spare.hpp"
 #include "system/log.hpp"
 
 namespace ccoll::control {
@@ -39,6 +40,8 @@ constexpr milliseconds kFarewell{1000};
 constexpr milliseconds kShortFarewell{250};
 /// Interval between checks whether awaited ranks have left word in the store.
 constexpr milliseconds kLookForWords{1000};
+/// How long a rank may lack descriptors for its children's connections.
+constexpr milliseconds kLackLimit{2000};
 constexpr milliseconds kFirstPause{50};
 constexpr milliseconds kLongestPause{250};
 
@@ -91,6 +94,8 @@ class Joining {
       const auto soon = deadline_after(kLookForWords);
       if (auto outcome = await_outcome(std::min(deadline_, soon))) return outcome;
       if (const auto word = word_of(look().unreported)) return give_up(*word);
+      // Its children have no other way in.
+      if (const auto lack = net::lack_of_descriptors(kLackLimit)) return give_up(*lack);
       if (hub_->is_forked()) return not_in_child();
     }
     return std::nullopt;

@@ -68,6 +68,7 @@ asio::awaitable<void> accept_all(std::shared_ptr<State> state, Serve serve, std:
     // The code that serves it finds out whether it can stay (Spare).
     spent = error == asio::error::no_descriptors && state->pending_handshakes.spare().spend();
     if (spent) continue;
+    if (error == asio::error::no_descriptors) state->pending_handshakes.spare().starve();
     // A connection that has not said its hello makes way before a new one has to wait.
     if (error == asio::error::no_descriptors && state->pending_handshakes.evict_oldest()) continue;
     // If descriptors (EMFILE, ENFILE) or memory are exhausted, the connection stays in the backlog.

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "net/spare.hpp"
 
+#include <fmt/format.h>
 #include <sys/eventfd.h>
 
+#include <cerrno>
+
+#include "core/os_error.hpp"
 #include "system/process_mutex.hpp"
 
 namespace ccoll::net {
@@ -43,7 +47,27 @@ bool Spare::spend() {
 bool Spare::restore() {
   const std::lock_guard lock(mutex_);
   if (!descriptor_.open()) descriptor_ = FileDescriptor(eventfd(0, EFD_CLOEXEC));
+  if (descriptor_.open()) starves_since_.reset();
   return descriptor_.open();
+}
+
+void Spare::starve() {
+  const std::lock_guard lock(mutex_);
+  if (!starves_since_) starves_since_ = std::chrono::steady_clock::now();
+}
+
+bool Spare::starves(std::chrono::milliseconds limit) {
+  const std::lock_guard lock(mutex_);
+  return starves_since_ && std::chrono::steady_clock::now() - *starves_since_ >= limit;
+}
+
+std::optional<Failure> lack_of_descriptors(std::chrono::milliseconds limit) {
+  auto& [mutex, spare] = of_this_process();
+  const std::lock_guard lock(mutex);
+  const auto there = spare.lock();
+  if (there == nullptr || there->restore() || !there->starves(limit)) return std::nullopt;
+  return Failure{ErrorKind::exhausted,
+                 fmt::format("cannot accept connections: {}", os_error(EMFILE)), std::nullopt};
 }
 
 bool has_descriptors_left() {

@@ -4,9 +4,12 @@
 /// A descriptor that a process keeps while it listens. If all others are in use, it lets a peer in
 /// to hear of that; otherwise the peer would wait until its time limit.
 
+#include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 
+#include "core/result.hpp"
 #include "system/file_descriptor.hpp"
 
 namespace ccoll::net {
@@ -22,13 +25,22 @@ class Spare {
   /// Opens it again if needed. Returns whether it is there.
   bool restore();
 
+  /// A connection came, and there was no spare for it. Lasts until the spare can be opened again.
+  void starve();
+  /// Whether that has lasted for `limit`.
+  bool starves(std::chrono::milliseconds limit);
+
  private:
   std::mutex mutex_;
-  FileDescriptor descriptor_;  // guarded by mutex_
+  FileDescriptor descriptor_;                                           // guarded by mutex_
+  std::optional<std::chrono::steady_clock::time_point> starves_since_;  // guarded by mutex_
 };
 
 /// Whether descriptors are left for a connection that was let in. If not, the caller must say so to
 /// the peer and close the connection, which restores the spare.
 bool has_descriptors_left();
+
+/// The failure of a process that listens and has had no descriptor for any connection for `limit`.
+std::optional<Failure> lack_of_descriptors(std::chrono::milliseconds limit);
 
 }  // namespace ccoll::net

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -99,8 +100,10 @@ void learn_copy_costs(const std::string& path) {
   const auto origin = costs_origin();
   if (!origin || learn(path, *origin)) return;
   const auto lock = lock_directory_of(path);
-  // Another process may have measured since this one looked.
-  if (!lock.open() || learn(path, *origin)) return;
+  // Another process may have measured since this one looked. What cannot be kept would be measured
+  // for every job.
+  const auto directory = std::filesystem::path(path).parent_path();
+  if (!lock.open() || ::access(directory.c_str(), W_OK) != 0 || learn(path, *origin)) return;
   const auto costs = measure_copy_costs();
   if (costs) know_copy_costs(costs);
   if (const auto kept = write_file(path, kept_text(*origin, costs)); !kept)

@@ -23,8 +23,7 @@ Result<std::string> costs_origin();
 /// The file's text.
 std::string kept_text(std::string_view origin, const std::optional<CopyCosts>& costs);
 /// The costs in such a text. Nothing if it says that they could not be measured, which is tried
-/// again an hour later. Fails if it is of
-/// another origin, or malformed.
+/// again an hour later. Fails if it is of another origin, or malformed.
 Result<std::optional<CopyCosts>> parse_kept(std::string_view text, std::string_view origin);
 
 /// The costs kept at `path` for this boot; nothing if there are none.

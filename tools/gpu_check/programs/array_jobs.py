@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 
-from package import CALL_LIMIT, Absent, Expectations, Launch, arguments, package, run_rank, start_all
+from package import CALL_LIMIT, Absent, Expectations, Launch, arguments, job, package, run_rank, start_all
 
 COUNTS = (1, 1000, 300_000)
 
@@ -397,26 +397,18 @@ def jobs_of(given):
         made[0].expect(True, "")
         return f"{package()}, {made[0].library.version}"
 
-    def job(function, *world):
-        def run():
-            before = made[0].expect.count if made else 0
-            found = function(*world)
-            return found, made[0].expect.count - before
-
-        return function.__name__, run
-
-    yield job(start)
+    yield job(made, start)
     world = made[0]
-    yield job(collectives, world)
+    yield job(made, collectives, world)
     if world.library.has_streams:
-        yield job(streams, world)
-        yield job(doors, world)
-    yield job(messages, world)
-    yield job(with_host, world)
-    if world.size > 1: yield job(large, world)
-    if world.size > 2: yield job(groups, world)
+        yield job(made, streams, world)
+        yield job(made, doors, world)
+    yield job(made, messages, world)
+    yield job(made, with_host, world)
+    if world.size > 1: yield job(made, large, world)
+    if world.size > 2: yield job(made, groups, world)
     if given.last_dies:
-        yield job(killed, world)
+        yield job(made, killed, world)
         os._exit(0)  # without a word to the rank that is lost
     world.comm.close()
 

@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 
-from package import CALL_LIMIT, Absent, Expectations, Launch, arguments, package, run_rank, start_all
+from package import CALL_LIMIT, Absent, Expectations, Launch, arguments, job, package, run_rank, start_all
 
 TYPES = ("float32", "bfloat16", "float16", "int64", "uint8")
 COUNTS = (1, 1000, 300_000)
@@ -257,27 +257,19 @@ def jobs_of(given):
         world = made[0]
         return f"{package()}, torch {world.torch.__version__}, the backend in {'C++' if world.way == 'c++' else 'Python'}"
 
-    def job(function, *world):
-        def run():
-            before = made[0].expect.count if made else 0
-            found = function(*world)
-            return found, made[0].expect.count - before
-
-        return function.__name__, run
-
-    yield job(start)
+    yield job(made, start)
     world = made[0]
-    yield job(collectives, world)
-    if world.size > 1: yield job(messages, world)
+    yield job(made, collectives, world)
+    if world.size > 1: yield job(made, messages, world)
     if world.on_device:
-        yield job(streams, world)
-        yield job(graph, world)
-    if world.has_kernels or not world.on_device: yield job(ddp, world)
-    if world.size > 2: yield job(group, world)
+        yield job(made, streams, world)
+        yield job(made, graph, world)
+    if world.has_kernels or not world.on_device: yield job(made, ddp, world)
+    if world.size > 2: yield job(made, group, world)
     is_refused = not world.on_device and not given.on_host
-    if is_refused: yield job(refusal, world)
+    if is_refused: yield job(made, refusal, world)
     if given.last_dies:
-        yield job(killed, world)
+        yield job(made, killed, world)
         os._exit(0)  # without a word to the rank that is lost
     world.dist.destroy_process_group()
     if is_refused and world.size == 1:

@@ -66,6 +66,17 @@ def unpacked(folder: pathlib.Path):
         yield pathlib.Path(place)
 
 
+def job(made: list, function, *world):
+    """A job by its function's name, which says what it found and how many checks it made in the world that `made` has."""
+
+    def run():
+        before = made[0].expect.count if made else 0
+        found = function(*world)
+        return found, made[0].expect.count - before
+
+    return function.__name__, run
+
+
 def arguments(program: str) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=program)
     made.add_argument("package", type=pathlib.Path)

@@ -95,7 +95,7 @@ class CopierChoice {
   static constexpr int kTimed = kTries - 2;
   /// The last transfers of a window without tries are timed, too.
   static constexpr int kWatched = 4;
-  /// Windows 0, 2, 5, 10, 20 and 40 try, and then one in some 1,000 transfers. Memory that is lent
+  /// Windows 0, 2, 5, 10, 20, 40 and 80 try, then one in some 1,000 transfers. Memory that is lent
   /// often gets pages that are read faster (shm/huge_pages.hpp), which the second trial sees.
   static constexpr int kSecondTrial = 2;
   static constexpr int kLongestPause = 73;

@@ -93,9 +93,14 @@ class Joining {
     while (Clock::now() < deadline_) {
       const auto soon = deadline_after(kLookForWords);
       if (auto outcome = await_outcome(std::min(deadline_, soon))) return outcome;
-      if (const auto word = word_of(look().unreported)) return give_up(*word);
-      // Its children have no other way in.
-      if (const auto lack = net::lack_of_descriptors(kLackLimit)) return give_up(*lack);
+      const auto awaited = look().unreported;
+      if (const auto word = word_of(awaited)) return give_up(*word);
+      // Those that it waits for have no other way in.
+      const auto lack = awaited.empty() ? std::nullopt : net::lack_of_descriptors(kLackLimit);
+      if (lack)
+        return give_up({lack->kind,
+                        fmt::format("start-up: rank {} {}", membership_.rank, lack->message),
+                        membership_.rank});
       if (hub_->is_forked()) return not_in_child();
     }
     return std::nullopt;
@@ -164,7 +169,7 @@ class Joining {
     if (now < report_at_) return;
     report_at_ = deadline_after(patience_.warn_after, now);
     // Not if the verdict is near.
-    if (deadline_ - now <= patience_.warn_after / 4) return;
+    if (deadline_ - now <= patience_.first_warning() / 4) return;
     Standing standing = look();
     // Rank 0 knows best. Other ranks report only if they may have no path to it.
     if (membership_.rank != 0 && standing.parent_met) return;

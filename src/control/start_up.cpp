@@ -152,9 +152,10 @@ void Hub::tell_claim(const Failure& claim) {
 std::optional<Refusal> Hub::objection(const Hello& hello) const {
   if (auto failure = claimed_twice(hello)) return Refusal{true, std::move(*failure)};
   if (disagrees(hello))
-    // If a program forms groups one after the other, the caller may be in the next one.
+    // A program may form groups one after the other, and the caller be in the next one. A start-up
+    // that is over says nothing of a later one, whose rank 0 is about to replace the key.
     return Refusal{
-        is_whole_job_,
+        is_whole_job_ && !outcome_,
         {ErrorKind::mismatch,
          fmt::format("rank {} was started with {} ranks, and rank {} with {}; all must have the "
                      "same number; do two jobs use one store?",

@@ -125,6 +125,16 @@ TEST_CASE("a late process of a doubled rank hears so at once, and so do all if o
   }
 }
 
+TEST_CASE("a job whose start-up is over does not end that of a larger one", "[control]") {
+  Job job(120s);
+  REQUIRE(job.joined);
+  auto late = make_member(2, 3, 1s, job_token(), net::Service::shared(), 0ms, {99, 999, true});
+  const auto status = late.control->join(job.store);
+  REQUIRE_FALSE(status);
+  // It has waited for its own rank 0, which was about to replace the key of the first job's.
+  CHECK(status.error().kind == ErrorKind::timed_out);
+}
+
 TEST_CASE("a job whose start-up is long over is not harmed by who claims one of its ranks",
           "[control]") {
   Job job(1s);

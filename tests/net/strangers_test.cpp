@@ -14,8 +14,10 @@
 #include <thread>
 
 #include "ccoll/strangers.hpp"
+#include "net/accept.hpp"
 #include "net/listener.hpp"
 #include "net/pending_handshakes.hpp"
+#include "net/spare.hpp"
 #include "support/children.hpp"
 #include "support/eventually.hpp"
 #include "support/limited_descriptors.hpp"
@@ -178,20 +180,44 @@ TEST_CASE("strangers: a client is no guest any more when it hears that it is in"
   asio::io_context context;
   Local::socket server(context), client(context);
   asio::local::connect_pair(server, client);
-  int proven = 0;
-  const std::function<void()> count = [&] {
-    proven++;
-    CHECK(client.available() == 0);
-  };
+  net::PendingHandshakes pending("a test");
   auto answered =
-      asio::co_spawn(context, net::answer(server, "secret", 5s, count), asio::use_future);
+      asio::co_spawn(context, net::answer_guest(pending, server, "secret", 5s), asio::use_future);
+  bool was_guest = false;
   auto greeted = asio::co_spawn(
-      context, net::greet(client, knows_token ? "secret" : "guess", net::Purpose::link, 5s),
+      context,
+      [&]() -> asio::awaitable<bool> {
+        const auto status =
+            co_await net::greet(client, knows_token ? "secret" : "guess", net::Purpose::link, 5s);
+        was_guest = pending.evict_oldest();
+        co_return status.has_value();
+      },
       asio::use_future);
   context.run();
   CHECK(answered.get().has_value() == knows_token);
-  CHECK(greeted.get().has_value() == knows_token);
-  CHECK(proven == (knows_token ? 1 : 0));
+  CHECK(greeted.get() == knows_token);
+  CHECK(was_guest == !knows_token);
+}
+
+TEST_CASE("net: a process that has no descriptor for anybody says so after a while", "[core]") {
+  const auto spare = net::Spare::of_process();
+  REQUIRE(spare->restore());
+  CHECK_FALSE(net::lack_of_descriptors(0ms));
+  {
+    const int next = ::dup(0);
+    ::close(next);
+    const testing::LimitedDescriptors limit(static_cast<rlim_t>(next));
+    spare->spend();
+    // Somebody else takes the descriptor that the spare had.
+    const FileDescriptor taken(::dup(0));
+    CHECK_FALSE(net::lack_of_descriptors(0ms));
+    spare->starve();
+    CHECK_FALSE(net::lack_of_descriptors(1h));
+    const auto lack = net::lack_of_descriptors(0ms);
+    REQUIRE(lack);
+    CHECK(lack->kind == ErrorKind::exhausted);
+  }
+  CHECK_FALSE(net::lack_of_descriptors(0ms));
 }
 
 TEST_CASE("strangers: whatever they say, nobody hears of it", "[core][hostile]") {

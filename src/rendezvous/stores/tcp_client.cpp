@@ -233,7 +233,8 @@ std::optional<Result<std::shared_ptr<Connection>>> await_patiently(Connected& co
   const auto deadline = deadline_after(timeout, began) + kSlack;
   const auto every = Patience::of_thread().warn_after;
   for (auto told = Patience::of_thread().first_warning();; told += every) {
-    const bool tells = every.count() > 0 && told < timeout - every / 4;
+    const bool tells =
+        every.count() > 0 && told < timeout - Patience::of_thread().first_warning() / 4;
     auto connection = connected.wait_patiently(tells ? deadline_after(told, began) : deadline);
     if (connection || !tells) return connection;
     log().warn("start-up: no store at {} for {}{}: {}", address, seconds(told), connected.reason(),

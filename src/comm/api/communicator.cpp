@@ -31,7 +31,6 @@ Status take_options(const Implementation& communicator, Call& call, const CallOp
 
 /// A collective that can be made.
 struct CheckedCall {
-  // Another thread may close the communicator meanwhile.
   const std::shared_ptr<Implementation> communicator;
   Call call;
   const CallOptions& options;
@@ -96,10 +95,12 @@ struct CollectiveRequest {
   }
 
   CheckedCall checked() const {
+    // Another thread may close the communicator meanwhile.
+    const auto held = communicator;
     auto made = std::visit([&](const auto& blocks) { return call_of(outline, blocks); }, buffers);
-    auto call = communicator->value_or_raise(std::move(made), options.label);
-    communicator->value_or_raise(take_options(*communicator, call, options), options.label);
-    return {communicator, std::move(call), options};
+    auto call = held->value_or_raise(std::move(made), options.label);
+    held->value_or_raise(take_options(*held, call, options), options.label);
+    return {held, std::move(call), options};
   }
 };
 

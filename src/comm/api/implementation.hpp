@@ -576,7 +576,7 @@ class Communicator::Implementation final
   std::unordered_map<Signature, OnDevice, SignatureHash> device_programs_;
   bool has_logged_refusal_ = false;  ///< about a call that fits no device
 
-  Verdict verdict_;              ///< by its own remarks
+  Verdict verdict_;                         ///< by its own remarks
   OwnersOnly<bool> waits_reported_{false};  ///< to control
   OwnersOnly<Sweep> sweep_;
   OwnersOnly<Clock::time_point> looked_;  ///< for ranks that messages wait for

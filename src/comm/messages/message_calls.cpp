@@ -201,7 +201,8 @@ struct CheckedMessages {
 
 /// Messages as their caller asks for them. Those that have a short way have tried it before.
 struct MessagesRequest {
-  const std::shared_ptr<Implementation>& communicator;
+  // Another thread may close the communicator meanwhile.
+  const std::shared_ptr<Implementation> communicator;
   std::string_view call;
   std::span<const MessageRequest> requests;
   const CallOptions& options;

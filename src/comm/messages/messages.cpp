@@ -37,7 +37,7 @@ const Messages::Channel* Messages::channel_if_open(Rank peer) const {
 void Messages::Channel::estimate(const CopyCosts& costs) {
   constexpr auto kOneWay = CopyCosts::Pattern::one_way;
   for (std::size_t i = 0; i < copier_choices.size(); i++) {
-    const auto bytes = std::uint64_t{1} << (kLeastBits + i);
+    const auto bytes = least_bytes_of(i);
     copier_choices[i].estimate(!costs.prefers_loan(kOneWay, bytes));
   }
 }

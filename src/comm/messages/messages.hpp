@@ -261,6 +261,10 @@ class Messages {
 
     /// Begins with what costs less on this machine.
     void estimate(const CopyCosts& costs);
+    /// The shortest messages of a choice; the first one has shorter ones, too.
+    static std::uint64_t least_bytes_of(std::size_t choice) {
+      return std::uint64_t{1} << (kLeastBits - 1 + choice);
+    }
     CopierChoice& copier_choice(std::uint64_t bytes) {
       const auto place = std::max(static_cast<int>(std::bit_width(bytes)) - kLeastBits, 0);
       return copier_choices[std::min<std::size_t>(place, copier_choices.size() - 1)];

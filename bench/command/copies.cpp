@@ -10,6 +10,10 @@ namespace ccoll::bench {
 
 std::string copies_text(const Operation& op, std::uint64_t bytes) {
   if (op.reduces || bytes < CopyCosts::kSizes.front()) return {};
+  if (copy_costs_path().empty())
+    return "\nCopies from process to process: jobs here use no measured costs (CCOLL_TUNE_FILE is "
+           "set, or there is no cache directory). Calls begin with fixed rules, and try both "
+           "ways.\n";
   auto costs = kept_copy_costs(copy_costs_path());
   const bool is_kept = costs.has_value();
   if (!costs) costs = measure_copy_costs();
@@ -27,7 +31,7 @@ std::string copies_text(const Operation& op, std::uint64_t bytes) {
                      is_kept ? "kept since this host was started" : "measured just now") +
          line(!lends, "two copies, through slots", costs->slots(pattern, bytes)) +
          line(lends, "one copy, which the receiver reads", costs->loan(pattern, bytes)) +
-         "Calls begin with the one marked * and try the other one from the 29th call on.\n";
+         "Calls begin with the one marked * and try both from the 29th call on.\n";
 }
 
 }  // namespace ccoll::bench

@@ -23,6 +23,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "transport/link.hpp"
@@ -140,7 +141,7 @@ class CopierChoice {
     has_changed_ = false;
     last_trial_ = window_;
     if (is_extra_) return;
-    const int pause = std::clamp(window_, kSecondTrial, kLongestPause);
+    const auto pause = std::clamp<std::int64_t>(window_, kSecondTrial, kLongestPause);
     next_trial_ = window_ == kSecondTrial ? 2 * kSecondTrial + 1 : window_ + pause;
   }
 
@@ -169,9 +170,9 @@ class CopierChoice {
   bool tries_ = false;
   bool is_extra_ = false;  ///< the last trial came for a change
   bool has_changed_ = false;
-  int window_ = 0;  ///< the next one
-  int last_trial_ = 0;
-  int next_trial_ = 0;
+  std::int64_t window_ = 0;  ///< the next one
+  std::int64_t last_trial_ = 0;
+  std::int64_t next_trial_ = 0;
   int pause_ = 1;  ///< least number of windows from a trial to one for a change
   std::array<Copier, 2> ways_;
   std::array<Times, 2> times_;  ///< of the present window, by way

@@ -79,7 +79,7 @@ int resize_file(int file, std::size_t bytes) {
   return ::ftruncate(file, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
 }
 
-Status write_file(const std::string& path, std::string_view text) {
+Status write_file(const std::string& path, std::string_view text, unsigned mode) {
   std::error_code error;
   const auto directory = std::filesystem::path(path).parent_path();
   if (!directory.empty()) std::filesystem::create_directories(directory, error);
@@ -87,7 +87,7 @@ Status write_file(const std::string& path, std::string_view text) {
   // The file gets its name last, so a reader finds it whole.
   const auto unfinished = fmt::format("{}.{}.part", path, ::getpid());
   FileDescriptor file(
-      ::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+      ::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode));
   if (!file.open()) return cannot("write", path, errno);
   const int failed = write_all(file.number(), std::as_bytes(std::span(text)));
   file.close();

@@ -30,7 +30,7 @@ bool is_output_unread();
 /// Otherwise its next files would become its standard streams. A main() calls this first.
 void open_missing_streams();
 
-/// Makes `path` a file with that text, whole or not at all, and its directory if missing.
-Status write_file(const std::string& path, std::string_view text);
+/// Makes `path` a file with that text and mode, whole or not at all, and its directory if missing.
+Status write_file(const std::string& path, std::string_view text, unsigned mode = 0600);
 
 }  // namespace ccoll

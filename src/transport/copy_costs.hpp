@@ -47,8 +47,8 @@ std::string to_text(const CopyCosts& costs);
 Result<CopyCosts> parse_copy_costs(std::string_view text);
 
 /// Measures them between two threads of this process, in some 20 ms where two cores are free and
-/// at most kCalibrationLimit. Nothing if it takes longer, or if the kernel does not let a process
-/// read another one's memory.
+/// at most kCalibrationLimit: the least times of the passes that are over by then. Nothing if none
+/// is, or if the kernel does not let a process read another one's memory.
 std::optional<CopyCosts> measure_copy_costs();
 inline constexpr std::chrono::milliseconds kCalibrationLimit{50};
 

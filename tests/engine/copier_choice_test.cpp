@@ -55,7 +55,7 @@ constexpr WayTimes kOtherIsBetter{nanoseconds(20'000), nanoseconds(10'000)};
 }  // namespace
 
 TEST_CASE("copier choice: the first window finds the better way, and few transfers try again",
-          "[transport]") {
+          "[engine]") {
   for (const bool is_other : {false, true}) {
     CAPTURE(is_other);
     VirtualRun run(is_other ? kOtherIsBetter : kUsualIsBetter);
@@ -69,7 +69,7 @@ TEST_CASE("copier choice: the first window finds the better way, and few transfe
 }
 
 TEST_CASE("copier choice: an estimate saves the first trial, and a wrong one does not last",
-          "[transport]") {
+          "[engine]") {
   for (const bool is_right : {false, true}) {
     CAPTURE(is_right);
     VirtualRun run(is_right ? kOtherIsBetter : kUsualIsBetter);
@@ -82,7 +82,7 @@ TEST_CASE("copier choice: an estimate saves the first trial, and a wrong one doe
 }
 
 TEST_CASE("copier choice: 31 transfers after the way in use got slower the better one is used",
-          "[transport]") {
+          "[engine]") {
   // The change comes at any place of a window, and of the time between two trials.
   for (int before = 3 * kWindow; before < 3 * kWindow + 2 * kWindow; before++) {
     CAPTURE(before);
@@ -103,14 +103,14 @@ TEST_CASE("copier choice: 31 transfers after the way in use got slower the bette
   CHECK(run.choice().prefers_other());
 }
 
-TEST_CASE("copier choice: two ways that take about as long do not alternate", "[transport]") {
+TEST_CASE("copier choice: two ways that take about as long do not alternate", "[engine]") {
   VirtualRun run({nanoseconds(10'000), nanoseconds(9'500)});
   const int others = run.others(1000 * kWindow);
   CHECK(others == run.trials() / 2);
   CHECK(run.trials() < 30 * kWindow);
 }
 
-TEST_CASE("copier choice: noise of any kind costs few trials and no better way", "[transport]") {
+TEST_CASE("copier choice: noise of any kind costs few trials and no better way", "[engine]") {
   std::mt19937_64 random(Catch::rngSeed());
   for (const bool is_other : {false, true}) {
     CAPTURE(is_other);
@@ -128,8 +128,7 @@ TEST_CASE("copier choice: noise of any kind costs few trials and no better way",
   }
 }
 
-TEST_CASE("copier choice: ranks that count alike try alike, whatever each has found",
-          "[transport]") {
+TEST_CASE("copier choice: ranks that count alike try alike, whatever each has found", "[engine]") {
   CopierChoice one, other;
   int tries = 0;
   for (int i = 0; i < 200 * kWindow; i++) {

@@ -46,18 +46,19 @@ bool is_old(const std::string& path) {
   return error || std::filesystem::file_time_type::clock::now() - written > std::chrono::hours(1);
 }
 
-/// Whether there is nothing to measure: its costs are known now, or it says that there are none.
-bool learn(const std::string& path, const std::string& origin) {
+/// The costs at `path`, or that there are none; fails if that file says nothing of this boot.
+Result<std::optional<CopyCosts>> read_kept(const std::string& path) {
+  const auto origin = costs_origin();
+  if (!origin) return tl::unexpected(origin.error());
   const auto text = read_private_file("costs of copies", path, kMostCopiesBytes);
-  if (!text) return false;
-  const auto costs = parse_kept(*text, origin);
-  if (!costs) {
-    log().debug("{}: {}; it is measured again", path, costs.error().message);
-    return false;
-  }
-  if (!*costs) return !is_old(path);
-  know_copy_costs(*costs);
-  return true;
+  if (!text) return tl::unexpected(text.error());
+  return parse_kept(*text, *origin);
+}
+
+/// Whether the file leaves nothing to measure.
+bool has_answer(const std::string& path) {
+  const auto kept = read_kept(path);
+  return kept && (*kept || !is_old(path));
 }
 
 }  // namespace
@@ -88,26 +89,28 @@ Result<std::optional<CopyCosts>> parse_kept(std::string_view text, std::string_v
 }
 
 std::optional<CopyCosts> kept_copy_costs(const std::string& path) {
-  const auto origin = costs_origin();
-  if (path.empty() || !origin) return std::nullopt;
-  const auto text = read_private_file("costs of copies", path, kMostCopiesBytes);
-  if (!text) return std::nullopt;
-  return parse_kept(*text, *origin).value_or(std::nullopt);
+  if (path.empty()) return std::nullopt;
+  return read_kept(path).value_or(std::nullopt);
 }
 
 void learn_copy_costs(const std::string& path) {
-  if (path.empty()) return;
+  if (known_copy_costs()) return;
+  if (const auto costs = kept_copy_costs(path)) know_copy_costs(costs);
+}
+
+void measure_and_keep_copy_costs(const std::string& path) {
   const auto origin = costs_origin();
-  if (!origin || learn(path, *origin)) return;
+  if (path.empty() || !origin || has_answer(path)) return;
   const auto lock = lock_directory_of(path);
   // Another process may have measured since this one looked. What cannot be kept would be measured
   // for every job.
   const auto directory = std::filesystem::path(path).parent_path();
-  if (!lock.open() || ::access(directory.c_str(), W_OK) != 0 || learn(path, *origin)) return;
+  if (!lock.open() || ::access(directory.c_str(), W_OK) != 0 || has_answer(path)) return;
   const auto costs = measure_copy_costs();
-  if (costs) know_copy_costs(costs);
   if (const auto kept = write_file(path, kept_text(*origin, costs)); !kept)
     log().debug("{}", kept.error().message);
+  // A child that another thread has forked meanwhile has the descriptor, too.
+  ::flock(lock.number(), LOCK_UN);
 }
 
 }  // namespace ccoll

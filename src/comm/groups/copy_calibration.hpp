@@ -29,9 +29,12 @@ Result<std::optional<CopyCosts>> parse_kept(std::string_view text, std::string_v
 /// The costs kept at `path` for this boot; nothing if there are none.
 std::optional<CopyCosts> kept_copy_costs(const std::string& path);
 
-/// Makes this host's costs known to this process (know_copy_costs). Measures them if `path` has
-/// none of this boot, which takes at most kCalibrationLimit, unless another process is measuring
-/// them. Does nothing if the path is empty.
+/// Makes the costs that are kept at `path` known to this process (know_copy_costs), if there are
+/// any and none are known.
 void learn_copy_costs(const std::string& path);
+
+/// Measures the costs if `path` has none of this boot, which takes at most kCalibrationLimit,
+/// unless another process is measuring them. Does nothing if the path is empty.
+void measure_and_keep_copy_costs(const std::string& path);
 
 }  // namespace ccoll

@@ -99,6 +99,12 @@ static Status check_heartbeat(std::chrono::milliseconds limit) {
       limit.count(), kLeast.count(), kMaxHeartbeat.count() / 1000);
 }
 
+/// Whether ranks may copy from process to process (CopyCosts).
+static bool may_copy(const CommunicatorOptions& options) {
+  const auto choice = TransportChoice::parse(options.transport);
+  return options.shm.single_copy && choice && choice->allows(*find_transport("shm"));
+}
+
 Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, std::uint32_t size,
                                              const CommunicatorOptions& options,
                                              bool is_whole_job) {
@@ -107,9 +113,11 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
   const auto self = identify();
   if (!self) return tl::unexpected(self.error());
   // Before the ranks meet none is in a call. Where ranks outnumber the cores no core is free.
-  if (size > 1 && size <= usable_cores() && options.shm.single_copy)
-    learn_copy_costs(copy_costs_path());
+  const auto costs_path = may_copy(options) && size > 1 ? copy_costs_path() : std::string();
+  if (size <= usable_cores()) measure_and_keep_copy_costs(costs_path);
   auto joined = join_as(*self, store, rank, size, options, is_whole_job);
+  // The rank that measured has kept the costs before it joined.
+  learn_copy_costs(costs_path);
   // Not a forked child, whose parent has the rank, nor a rank that was told to end: its store may
   // not answer.
   const bool is_forked = self->pid != static_cast<std::uint32_t>(::getpid());

@@ -165,7 +165,9 @@ Status check_tuning_path(const std::string& path) {
 
 Status save_tuning(const Tuning& tuning, const std::string& path) {
   CCOLL_TRY(check_tuning_path(path));
-  return write_file(path, to_text(tuning));
+  // Other users may read it: an administrator measures for all.
+  constexpr unsigned kForAll = 0666;
+  return write_file(path, to_text(tuning), kForAll);
 }
 
 }  // namespace ccoll

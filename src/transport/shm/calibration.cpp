@@ -49,7 +49,8 @@ struct Job {
   bool lends = false;
 };
 
-/// Two cores that this process may use: the first, and one that is hardly its twin thread.
+/// The first core that this process may use, and the third or else the second: neighbours are often
+/// two threads of one core.
 std::optional<std::array<int, 2>> two_cores() {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return std::nullopt;
@@ -114,8 +115,7 @@ bool Calibration::is_over() {
 }
 
 bool Calibration::transfer_by_slots(Side& mine, Side& theirs, const Job& job) {
-  const auto piece = std::clamp(std::bit_floor(job.bytes / 2),
-                                std::min(shm::kShortSlotBytes, job.bytes), shm::kSlotBytes);
+  const auto piece = std::min(job.bytes, shm::slot_bytes_for(job.bytes));
   const std::uint64_t pieces = job.bytes / piece;
   const auto place = [&](Side& side, std::uint64_t number) {
     return side.slots.data() + number % kLinkSlots * shm::kSlotBytes;

@@ -25,9 +25,6 @@ constexpr std::size_t kWorthFetching = 16 << 10;
 /// Smaller slices are written to each receiver in less time than finding a shared place takes.
 constexpr std::size_t kWorthSharing = 1 << 10;
 
-/// Data up to this length go in slices longer than kShortSlotBytes.
-constexpr std::size_t kMostForLongSlots = 2 << 20;
-
 /// If oversubscribed, a sender uses more slots than kLinkSlots: the reader's turn gets only what
 /// the sender's turn has written. Otherwise few slots are better, because they stay in a common
 /// cache. Messages up to this size stay there anyway, even in both directions, and a sender that
@@ -104,8 +101,7 @@ bool ShmSendLink::is_deaf() const {
 std::size_t ShmSendLink::good_bytes(std::uint64_t whole, Copier copier) const {
   if (fallback_link_) return fallback_link_->good_bytes(whole, copier);
   if (is_fetched() && copier == Copier::receiver) return kMostFetchedBytes;
-  if (whole > kMostForLongSlots) return kShortSlotBytes;
-  return std::clamp(std::bit_floor(whole / 2), kShortSlotBytes, kSlotBytes);
+  return slot_bytes_for(whole);
 }
 
 bool ShmSendLink::lends_mapped(const std::byte* data, std::size_t bytes) {

@@ -66,6 +66,14 @@ inline constexpr std::size_t kSlotBytes = 128 << 10;
 /// written. Between cores without a common cache, longer slices are faster; but they are slower if
 /// data and slots together no longer fit the caches.
 inline constexpr std::size_t kShortSlotBytes = 32 << 10;
+/// Data up to this length go in longer slices.
+inline constexpr std::size_t kMostForLongSlots = 2 << 20;
+
+/// The length of the slices of `whole` bytes.
+inline std::size_t slot_bytes_for(std::uint64_t whole) {
+  if (whole > kMostForLongSlots) return kShortSlotBytes;
+  return std::clamp<std::uint64_t>(std::bit_floor(whole / 2), kShortSlotBytes, kSlotBytes);
+}
 static_assert(kSlotBytes >= kCommonSliceBytes);
 
 /// Maximum bytes of a slice lent from memory that the reader has not mapped.

@@ -33,7 +33,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// How long to repeat a hello during which the peer hangs up. A peer short of descriptors drops the
-/// oldest hello for a newer one. A peer that is ending has closed its door: connect() then fails.
+/// oldest hello for a newer one.
 constexpr std::chrono::seconds kDroppedHello{2};
 
 /// Retries while nobody listens: a peer that is behind will open its door.
@@ -68,8 +68,9 @@ asio::awaitable<Status> enter(Socket& socket, Protocol::endpoint door, std::stri
   const net::OwnHello hello;
   const auto retry_until = Clock::now() + kDroppedHello;
   asio::steady_timer pause(socket.get_executor());
+  DoorWait until = wait;
   for (auto delay = 1ms;; delay = std::min(2 * delay, 100ms)) {
-    auto there = co_await connect(socket, door, wait);
+    auto there = co_await connect(socket, door, until);
     if (!there) co_return there;
     if (auto same = process_of_user(socket, "it"); !same) co_return tl::unexpected(same.error());
     using std::chrono::milliseconds;
@@ -78,6 +79,8 @@ asio::awaitable<Status> enter(Socket& socket, Protocol::endpoint door, std::stri
         co_await net::greet(socket, token, purpose, std::max<milliseconds>(kPatience, left));
     const bool was_dropped = !greeted && greeted.error().kind == ErrorKind::peer_lost;
     if (!was_dropped || Clock::now() >= retry_until || !wait.wanted()) co_return greeted;
+    // It has listened, so a peer that does not any more has gone.
+    until.end = std::min(until.end, Clock::now());
     std::error_code ignored;
     socket.close(ignored);
     pause.expires_after(delay);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -43,8 +44,7 @@ TEST_CASE("copy calibration: the text holds for its own boot and cores only", "[
 
 TEST_CASE("copy calibration: what is kept is learned, private, and from this boot", "[comm]") {
   const testing::Directory directory;
-  const auto path = directory.file("ccoll/host.copies");
-  std::filesystem::create_directory(directory.file("ccoll"));
+  const auto path = directory.file("host.copies");
   const auto origin = value_or_throw(costs_origin());
   CHECK_FALSE(kept_copy_costs(path));
   std::ofstream(path) << kept_text(origin, kSome);
@@ -58,7 +58,8 @@ TEST_CASE("copy calibration: what is kept is learned, private, and from this boo
   CHECK(*known_copy_costs() == kSome);
   know_copy_costs(std::nullopt);
   std::ofstream(path) << kept_text("boot of yesterday", kSome);
-  CHECK_FALSE(kept_copy_costs(path));
+  learn_copy_costs(path);
+  CHECK_FALSE(known_copy_costs());
 }
 
 TEST_CASE("copy calibration: a stale file is replaced, by one process at a time", "[comm]") {
@@ -66,26 +67,45 @@ TEST_CASE("copy calibration: a stale file is replaced, by one process at a time"
   const auto path = directory.file("cache/ccoll/host.copies");
   const auto origin = value_or_throw(costs_origin());
   // On a busy machine it may come to nothing, which is kept, too.
-  learn_copy_costs(path);
+  measure_and_keep_copy_costs(path);
   CHECK(parse_kept(text_of(path), origin));
-  know_copy_costs(std::nullopt);
   struct stat facts {};
   REQUIRE(::stat(path.c_str(), &facts) == 0);
   CHECK((facts.st_mode & 077) == 0);
 
-  std::ofstream(path) << kept_text("boot of yesterday", kSome);
+  const auto stale = kept_text("boot of yesterday", kSome);
+  std::ofstream(path) << stale;
   const int lock = ::open(directory.file("cache/ccoll").c_str(), O_RDONLY | O_DIRECTORY);
   REQUIRE(::flock(lock, LOCK_EX) == 0);
-  learn_copy_costs(path);
-  CHECK(text_of(path) == kept_text("boot of yesterday", kSome));
+  measure_and_keep_copy_costs(path);
+  CHECK(text_of(path) == stale);
   ::close(lock);
+  measure_and_keep_copy_costs(path);
+  CHECK(parse_kept(text_of(path), origin));
   const std::filesystem::directory_iterator left(directory.file("cache/ccoll"));
   CHECK(std::distance(begin(left), end(left)) == 1);
+}
+
+TEST_CASE("copy calibration: a machine that was too busy is measured again an hour later",
+          "[comm]") {
+  const testing::Directory directory;
+  const auto path = directory.file("host.copies");
+  std::ofstream(path) << kept_text(value_or_throw(costs_origin()), std::nullopt);
+  REQUIRE(::chmod(path.c_str(), 0600) == 0);
+  const auto age = [&](std::chrono::minutes age) {
+    std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - age);
+    const auto before = std::filesystem::last_write_time(path);
+    measure_and_keep_copy_costs(path);
+    return std::filesystem::last_write_time(path) != before;
+  };
+  CHECK_FALSE(age(std::chrono::minutes(50)));
+  CHECK(age(std::chrono::minutes(70)));
 }
 
 TEST_CASE("copy calibration: without a place to keep them nothing is measured", "[comm]") {
   ::setenv("CCOLL_TUNE_FILE", "/dev/null", 1);  // as for all tests (tests/meson.build)
   CHECK(copy_costs_path().empty());
+  measure_and_keep_copy_costs(copy_costs_path());
   learn_copy_costs(copy_costs_path());
   CHECK_FALSE(known_copy_costs());
 }

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/copy_costs.hpp"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <string>
 #include <thread>
+
+#include "transport/shm/single_copy.hpp"
 
 namespace ccoll {
 namespace {
@@ -65,8 +69,13 @@ TEST_CASE("copy costs: a damaged text is refused with its line", "[transport]") 
 
 TEST_CASE("copy costs: measuring ends in time, whatever else the machine does", "[transport]") {
   const auto begun = std::chrono::steady_clock::now();
-  const auto costs = measure_copy_costs();
+  auto costs = measure_copy_costs();
   CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(5));
+  // Other work may keep it from an answer many times, but not always.
+  const bool can = std::thread::hardware_concurrency() > 1 &&
+                   shm::PeerMemory::reach(::getpid(), shm::process_mark()).has_value();
+  for (int i = 0; i < 1000 && can && !costs; i++) costs = measure_copy_costs();
+  CHECK(costs.has_value() == can);
   if (costs) {
     for (const auto& times : costs->patterns)
       for (std::size_t i = 0; i < CopyCosts::kSizes.size(); i++) {

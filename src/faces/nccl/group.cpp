@@ -32,13 +32,13 @@ struct Group {
   }
 };
 
-/// "3 of its calls were never made, the first of them ncclAllReduce on rank 0 of …".
+/// "3 of its calls were never made, among them ncclAllReduce on rank 0 of …".
 std::string never_made_text(const Group& open) {
   const auto first =
       open.calls.empty() ? std::string(open.jobs.front().function) : open.calls.front().text();
   const auto& comm = open.calls.empty() ? *open.jobs.front().comm : *open.calls.front().comm;
   const auto count = open.calls.size() + open.jobs.size();
-  return fmt::format("{} of its calls {} never made, the first of them {} on {}", count,
+  return fmt::format("{} of its calls {} never made, among them {} on {}", count,
                      count == 1 ? "was" : "were", first, comm.text());
 }
 

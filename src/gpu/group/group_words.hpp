@@ -82,20 +82,27 @@ class GroupWords {
     head.culprit = why.culprit ? *why.culprit + 1 : 0;
     head.length = static_cast<std::uint32_t>(std::min(why.message.size(), sizeof head.text));
     std::memcpy(head.text, why.message.data(), head.length);
-    store_release(&head.said, 1);
+    store_release(&head.said, kSaid);
     return true;
+  }
+  /// Whether all is over; never waits.
+  bool is_over() const {
+    const Head& head = *reinterpret_cast<const Head*>(memory_);
+    return load_acquire(&head.ends) != 0 || load_acquire(&head.abort) != 0;
   }
   /// Why all is over, as rank `rank` reports it; empty if it is not.
   std::optional<Failure> cause(std::uint32_t rank) const {
-    const Head& head = *reinterpret_cast<const Head*>(memory_);
+    Head& head = *reinterpret_cast<Head*>(memory_);
     // A host stores the abort word, which has its rank, before it ends all.
     const bool has_ended = load_acquire(&head.ends) != 0;
     const std::uint32_t by = load_acquire(&head.abort);
     if (by == 0) return has_ended ? std::optional(ended_by_kernel()) : std::nullopt;
     const bool mine = by == rank + 1;
     // The text follows at once, unless that rank's process ends just there.
-    for (int looks = 0; load_acquire(&head.said) == 0; ++looks) {
-      if (looks == kLooksForText)
+    for (int looks = 0; load_acquire(&head.said) != kSaid; ++looks) {
+      // Nobody waits in vain a second time.
+      if (looks == kLooksForText) store_release(&head.said, kSaysNothing);
+      if (load_acquire(&head.said) == kSaysNothing)
         return Failure{ErrorKind::aborted, fmt::format("rank {} has given up", by - 1),
                        std::nullopt};
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -118,11 +125,12 @@ class GroupWords {
 
  private:
   static constexpr int kLooksForText = 200;
+  static constexpr std::uint32_t kSaid = 1, kSaysNothing = 2;
 
   struct Head {
     std::uint64_t ends;     ///< not 0: kernels that wait must end
     std::uint32_t abort;    ///< 1 + the first rank that gave up; steps poll it
-    std::uint32_t said;     ///< the rest is complete
+    std::uint32_t said;     ///< kSaid: the rest is complete; kSaysNothing: it will not be
     std::uint32_t kind;     ///< ErrorKind
     std::uint32_t culprit;  ///< 1 + a rank; 0: none
     std::uint32_t length;

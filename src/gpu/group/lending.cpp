@@ -319,7 +319,7 @@ Status Lending::borrow(Message offer) {
 
 void Lending::give_back(const Message& withdrawal) {
   LoanPlace& place = words_.place(rank_, withdrawal.from, withdrawal.number);
-  if (load_relaxed(&place.number) != withdrawal.number || words_.cause(rank_)) return;
+  if (load_relaxed(&place.number) != withdrawal.number || words_.is_over()) return;
   store_relaxed(&place.number, std::uint64_t{0});
   borrowed_.erase({withdrawal.from, withdrawal.number % kLoanPlaces});
 }

@@ -122,7 +122,7 @@ Result<bool> StreamGroup::Device::ended_by(TimePoint deadline) const {
       return tl::unexpected(cuda_failure(error, "waiting for a call's end"));
     }
     (void)cudaGetLastError();
-    if (cause() || Clock::now() >= deadline) return false;
+    if (words_.is_over() || Clock::now() >= deadline) return false;
     // CUDA has no wait with a limit.
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }

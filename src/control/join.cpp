@@ -11,6 +11,7 @@
 #include "control/word.hpp"
 #include "core/deadline.hpp"
 #include "core/patience.hpp"
+#include "net/lack.hpp"
 #include "net/pending_handshakes.hpp"
 #include "net/spare.hpp"
 #include "system/log.hpp"
@@ -40,8 +41,6 @@ constexpr milliseconds kFarewell{1000};
 constexpr milliseconds kShortFarewell{250};
 /// Interval between checks whether awaited ranks have left word in the store.
 constexpr milliseconds kLookForWords{1000};
-/// How long a rank may lack descriptors for its children's connections.
-constexpr milliseconds kLackLimit{2000};
 constexpr milliseconds kFirstPause{50};
 constexpr milliseconds kLongestPause{250};
 
@@ -93,10 +92,11 @@ class Joining {
     while (Clock::now() < deadline_) {
       const auto soon = deadline_after(kLookForWords);
       if (auto outcome = await_outcome(std::min(deadline_, soon))) return outcome;
-      const auto awaited = look().unreported;
-      if (const auto word = word_of(awaited)) return give_up(*word);
-      // Those that it waits for have no other way in.
-      const auto lack = awaited.empty() ? std::nullopt : net::lack_of_descriptors(kLackLimit);
+      const Standing standing = look();
+      if (const auto word = word_of(standing.unreported)) return give_up(*word);
+      // Children and ring neighbours that have not come have no other way in.
+      const bool awaits = !standing.unreported.empty() || !standing.unmet.empty();
+      const auto lack = awaits ? net::lack_of_descriptors(net::kLackLimit) : std::nullopt;
       if (lack)
         return give_up({lack->kind,
                         fmt::format("start-up: rank {} {}", membership_.rank, lack->message),
@@ -290,6 +290,7 @@ class Joining {
   /// announces itself, so if nobody listens, the attempt ends at once.
   Status reach_parent() {
     milliseconds pause = kFirstPause;
+    net::Lack lack;
     auto look_at = deadline_after(kLookForWords);
     while (Clock::now() < deadline_ && !await_outcome(Clock::now())) {
       report_if_due();
@@ -305,6 +306,7 @@ class Joining {
       if (*row) {
         const auto status = attempt(**row);
         if (!status || *status) return {};
+        if (lack.lasts(status->error())) return *status;
       }
       await_outcome(std::min(deadline_, deadline_after(pause)));
       pause = std::min(2 * pause, kLongestPause);

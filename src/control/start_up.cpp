@@ -12,6 +12,7 @@
 #include "control/tree.hpp"
 #include "net/deadline.hpp"
 #include "net/handshake.hpp"
+#include "net/lack.hpp"
 #include "net/listener.hpp"
 #include "net/service.hpp"
 #include "net/wire/frame.hpp"
@@ -205,6 +206,11 @@ asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
       co_await net::connect_once(service, endpoint, self->credentials_, net::Purpose::control,
                                  std::min(kConnectLimit, until(self->deadline_)));
   service.reset();
+  if (!connected && connected.error().kind == ErrorKind::exhausted)
+    co_return tl::unexpected(Failure{ErrorKind::exhausted,
+                                     fmt::format("start-up: rank {} cannot call rank {}: {}",
+                                                 self->rank_, peer, connected.error().message),
+                                     self->rank_});
   if (!connected)
     co_return fail(connected.error().kind,
                    "no rank {} at {} ({}): is it still running, and can this host reach that "
@@ -276,10 +282,12 @@ void Hub::ask_claimant(const Row& row) {
 
 asio::awaitable<void> Hub::call_successor(Self self) {
   const std::uint32_t peer = successor_of(self->rank_, self->size_);
+  net::Lack lack;
   while (!self->outcome_ && Clock::now() < self->deadline_) {
     const Status status = co_await call(self, peer, self->rows_[peer]);
     if (status || self->outcome_) co_return;
     self->last_trouble_ = status.error().message;
+    if (lack.lasts(status.error())) co_return self->give_up(status.error());
     asio::steady_timer pause(self->context_, kPause);
     asio::error_code ignored;
     co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));

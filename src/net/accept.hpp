@@ -3,10 +3,13 @@
 
 /// Accepts connections on sockets of any kind for as long as the listener is open.
 
+#include <poll.h>
+
 #include <asio/awaitable.hpp>
 #include <asio/error.hpp>
 #include <asio/post.hpp>
 #include <asio/redirect_error.hpp>
+#include <asio/socket_base.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 #include <chrono>
@@ -41,6 +44,13 @@ asio::awaitable<Result<Purpose>> answer_guest(PendingHandshakes& pending_handsha
   co_return co_await answer(socket, std::move(credentials), timeout, std::move(leave));
 }
 
+/// Whether a connection waits there to be accepted.
+template <typename Acceptor>
+bool is_awaited(Acceptor& acceptor) {
+  pollfd watched{acceptor.native_handle(), POLLIN, 0};
+  return ::poll(&watched, 1, 0) != 0;
+}
+
 /// Runs `serve` for each connection that `state->acceptor` takes, until `state->open` is false and
 /// the acceptor is closed. `serve` begins with answer_guest. On the service thread. `what` names it
 /// in the log if one throws.
@@ -65,6 +75,12 @@ asio::awaitable<void> accept_all(std::shared_ptr<State> state, Serve serve, std:
       }
     }
     if (error == asio::error::connection_aborted || error == asio::error::interrupted) continue;
+    // Linux says so before it looks for a connection. Nobody needs to make way for none.
+    if (error == asio::error::no_descriptors && !is_awaited(state->acceptor)) {
+      co_await state->acceptor.async_wait(asio::socket_base::wait_read,
+                                          asio::redirect_error(asio::use_awaitable, error));
+      continue;
+    }
     // The code that serves it finds out whether it can stay (Spare).
     spent = error == asio::error::no_descriptors && state->pending_handshakes.spare().spend();
     if (spent) continue;

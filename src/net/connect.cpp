@@ -15,6 +15,7 @@
 #include "core/os_error.hpp"
 #include "net/address.hpp"
 #include "net/deadline.hpp"
+#include "net/lack.hpp"
 #include "net/listener.hpp"
 #include "net/pending_handshakes.hpp"
 
@@ -34,7 +35,6 @@ constexpr Milliseconds kLongestPause = 1s;
 constexpr Milliseconds kLongestPauseForLink = 200ms;
 /// How long to wait for something that this process itself lacks, such as descriptors. The peer is
 /// not to blame, and others must hear of it soon.
-constexpr Milliseconds kLackLimit = 1s;
 
 Milliseconds until(Clock::time_point deadline) {
   const auto rest = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
@@ -191,7 +191,7 @@ asio::awaitable<Result<Stream>> connect(std::shared_ptr<Service> service, std::s
     return Limits{limit, limit};
   };
   Pauses pauses(purpose == Purpose::link ? kLongestPauseForLink : kLongestPause);
-  auto lacking_since = Clock::time_point::max();
+  Lack lack;
   for (std::uint64_t tries = 1;; ++tries) {
     Result<Stream> stream = co_await try_all(context, *target, credentials, purpose, limits);
     if (stop.stop_requested())
@@ -201,8 +201,7 @@ asio::awaitable<Result<Stream>> connect(std::shared_ptr<Service> service, std::s
     const Milliseconds pause = pauses.next();
     const auto next = deadline_after(pause);
     const bool lacks = stream.error().kind == ErrorKind::exhausted;
-    lacking_since = lacks ? std::min(lacking_since, Clock::now()) : Clock::time_point::max();
-    if (lacks && next >= std::min(deadline, lacking_since + kLackLimit))
+    if (lack.lasts(stream.error(), next) || (lacks && next >= deadline))
       co_return fail(ErrorKind::exhausted, "no connection to {} at {}: {}", who, address,
                      stream.error().message);
     if (next >= deadline) {

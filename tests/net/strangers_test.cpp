@@ -74,6 +74,30 @@ TEST_CASE("strangers: one is taken in where no descriptor is left", "[core][host
   CHECK(eventually([&] { return listener->rejected() == 1; }));
 }
 
+TEST_CASE("strangers: where no descriptor is left, one makes way only for somebody who is there",
+          "[core][hostile]") {
+  if (!testing::kChildrenHaveMemory) return;
+  std::atomic<int> came = 0;
+  const auto listener = listen("secret", came);
+  const FileDescriptor silent(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const FileDescriptor newcomer(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const auto connect = [endpoint = listener->endpoint()](const FileDescriptor& socket) {
+    return ::connect(socket.number(), endpoint.data(), static_cast<socklen_t>(endpoint.size()));
+  };
+  const auto is_closed = [](const FileDescriptor& socket) {
+    char byte;
+    return ::recv(socket.number(), &byte, 1, MSG_DONTWAIT) >= 0 || errno != EAGAIN;
+  };
+  const FileDescriptor lowest_free(::dup(silent.number()));
+  const LimitedDescriptors none_left(static_cast<rlim_t>(lowest_free.number()) + 1);
+  REQUIRE(connect(silent) == 0);
+  std::this_thread::sleep_for(300ms);
+  CHECK_FALSE(is_closed(silent));
+  REQUIRE(connect(newcomer) == 0);
+  CHECK(eventually([&] { return is_closed(silent); }));
+  CHECK_FALSE(is_closed(newcomer));
+}
+
 TEST_CASE("strangers: the oldest that is silent makes way, and a newcomer is never refused",
           "[core][hostile]") {
   const LimitedDescriptors limited(512);

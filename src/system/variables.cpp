@@ -101,8 +101,8 @@ constexpr Variable kSettings[] = {
      time(std::chrono::milliseconds(100), std::chrono::hours(24), "0")},
     {"CCOLL_WARN_AFTER", "60",
      "after so many seconds without progress, ccoll warns once of a call or message and names the "
-     "ranks that it waits for; start-up warns of missing ranks after at most 10 s, and then at "
-     "this interval; `0`: never",
+     "ranks that it waits for. Start-up warns of missing ranks after at most 10 s, and then at "
+     "this interval. `0`: never",
      time(std::chrono::milliseconds(1), std::chrono::hours(24 * 365), "0")},
     {"CCOLL_TRANSPORT", "the best that both ends have",
      "`tcp`, `verbs`, `shm` or `inproc`, for every pair of ranks; `shm,tcp`: one of these; "
@@ -144,7 +144,7 @@ constexpr Variable kSettings[] = {
      kSwitch},
     {"CCOLL_SLOT_MEMORY", "256",
      "how many MiB the slots of a rank's links in shared memory may take, and as much those over "
-     "RDMA; of the last quarter links take 28 KiB in place of 512; links for which nothing is left "
+     "RDMA. Of the last quarter links take 28 KiB in place of 512. Links for which nothing is left "
      "use TCP",
      number(1, 1 << 20)},
     {"CCOLL_SINGLE_COPY", "1",

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <regex>
 #include <set>
+#include <sstream>
 
 #include "core/deadline.hpp"
 
@@ -24,16 +25,29 @@ std::string read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+/// An item of a page's list, filled to the columns of a page.
+std::string list_item(const std::string& text) {
+  constexpr std::size_t kColumns = 110;
+  std::istringstream words(text);
+  std::string item, line = "-";
+  for (std::string word; words >> word;) {
+    if (line.size() + 1 + word.size() > kColumns) {
+      item += line + "\n";
+      line = " ";
+    }
+    line += " " + word;
+  }
+  return item + line + "\n";
+}
+
 /// The table as in docs/environment.md, from its first heading on.
 std::string page_of_table() {
   std::string page;
   for (const VariableGroup& group : variable_groups()) {
-    page += fmt::format("## {}\n\n| variable | where not set | meaning |\n|---|---|---|\n",
-                        group.title);
-    for (const Variable& variable : group.variables) {
-      page +=
-          fmt::format("| `{}` | {} | {} |\n", variable.name, variable.otherwise, variable.meaning);
-    }
+    page += fmt::format("## {}\n\n", group.title);
+    for (const Variable& variable : group.variables)
+      page += list_item(
+          fmt::format("`{}` ({}): {}", variable.name, variable.otherwise, variable.meaning));
     page += "\n";
   }
   page.pop_back();

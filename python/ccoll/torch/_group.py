@@ -91,9 +91,13 @@ class Backend(_Ends, Calls, BackendBase):
     def options(self) -> Options:
         return Options(self.core.timeout)
 
-    def split(self, store: c10d.Store, ranks: Sequence[int], opts: Any) -> Backend | None:
+    def split(self, store: c10d.Store, ranks: Sequence[int], opts: Any) -> Backend:
         if self.core.rank not in ranks:
-            return None
+            # Where a method of Python returns None here, torch ends the process.
+            raise NotImplementedError(
+                "ccoll: split_group: a group that split_group or shrink_group made cannot leave a rank out in "
+                "another split_group; use new_group"
+            )
         timeout = getattr(opts, "_timeout", self.core.timeout)
         name = getattr(opts, "group_name", "") or f"{self.core.name}/split"
         return Backend(Core(store, list(ranks).index(self.core.rank), len(ranks), name, timeout))
@@ -107,6 +111,9 @@ class Backend(_Ends, Calls, BackendBase):
 
     def eager_connect_single_device(self, device: Any = None) -> None:
         self.core.communicator()
+
+    def perform_nocolor_split(self, device: Any) -> None:
+        """torch calls it on ranks outside a new group, whose members meet through the store."""
 
     def shutdown(self) -> None:
         super().shutdown()
@@ -133,6 +140,10 @@ class Group(_Ends, Calls, GroupBase):
         GroupBase.__init__(self, core.store, core.rank, core.size, Backend(core))
         self.core = core
         _alive[id(self)] = self
+
+    def split_group(self, ranks: Sequence[int], *others: Any, **named: Any) -> c10d.ProcessGroup | None:
+        # Backend.split cannot tell torch that this rank has no part in it.
+        return super().split_group(ranks, *others, **named) if self.core.rank in ranks else None
 
     def shutdown(self) -> None:
         self.backend.shutdown()

@@ -51,7 +51,25 @@ def _load() -> str:
         return str(error)
     # Threads of the library must have ended before the interpreter does.
     atexit.register(torch.ops.ccoll.close_all)
+    _add_nocolor_split()
     return ""
+
+
+def _add_nocolor_split() -> None:
+    """Adds a method that torch's new_group calls and torch's class for backends in C++ lacks.
+
+    Ranks outside the new group call it, if the job's group has a device_id and its backend can be split. Other
+    backends in C++ lack the method as before.
+    """
+
+    def of(backend: Any) -> Any:
+        if backend.name() == NAME:
+            # Members meet through the store, so the other ranks have no part in it.
+            return lambda device: None
+        raise AttributeError(f"the backend {backend.name()!r} has no perform_nocolor_split")
+
+    if not hasattr(c10d.Backend, "perform_nocolor_split"):
+        c10d.Backend.perform_nocolor_split = property(of)
 
 
 def devices() -> list[str]:

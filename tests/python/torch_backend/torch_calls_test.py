@@ -4,7 +4,7 @@
 import itertools
 
 import pytest
-from torch_support import dist, ranks, sequence, torch
+from torch_support import VERSION, dist, implementation, ranks, sequence, torch
 
 FLOATS = [torch.float16, torch.float32, torch.float64, torch.bfloat16]
 INTEGERS = [torch.int8, torch.uint8, torch.int32, torch.int64]
@@ -356,3 +356,46 @@ def groups(rank, size):
 
 def test_groups_and_objects():
     ranks(3, groups)
+
+
+def groups_on_a_device(rank, size):
+    for members in ([0], [2, 1], [0, 1, 2]):
+        group = dist.new_group(members)  # torch has the other ranks split the job's group, too
+        if rank in members:
+            t = torch.ones(1)
+            dist.all_reduce(t, group=group)
+            dist.barrier(group)
+            assert t.item() == len(members)
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    assert backend.supports_splitting and backend.perform_nocolor_split(torch.device("cpu", 0)) is None
+
+
+@pytest.mark.parametrize("detail", ["OFF", "DETAIL"])
+def test_groups_of_a_job_with_a_device(detail, monkeypatch):
+    monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", detail)
+    ranks(3, groups_on_a_device, device_id=torch.device("cpu", 0))
+
+
+def splits(rank, size):
+    group = dist.split_group(split_ranks=[[0, 2]])
+    if rank == 1:
+        assert group is dist.GroupMember.NON_GROUP_MEMBER
+        return
+    t = torch.ones(1)
+    dist.all_reduce(t, group=group)
+    assert t.item() == 2 and dist.get_group_rank(group, rank) == rank // 2
+    if implementation() == "c++" or rank == 0:
+        assert (dist.split_group(group, [[0]]) is dist.GroupMember.NON_GROUP_MEMBER) == (rank != 0)
+    else:
+        with pytest.raises(NotImplementedError, match="use new_group"):
+            dist.split_group(group, [[0]])
+
+
+@pytest.mark.skipif(VERSION < (2, 14), reason="torch splits groups of the CPU from 2.14 on")
+def test_a_group_is_split_with_a_rank_left_out():
+    ranks(3, splits)
+
+
+def test_other_backends_lack_what_they_lacked():
+    gloo = dist.ProcessGroupGloo
+    assert not hasattr(gloo(dist.HashStore(), 0, 1), "perform_nocolor_split")

@@ -48,13 +48,13 @@ def monitored_barrier(timeout, **named):
         dist.group.WORLD.monitored_barrier(timeout, **named)
 
 
-def _child(function, rank, size, store, timeout, backend, place):
+def _child(function, rank, size, store, place, timeout, **more):
     torch.set_num_threads(1)
     outcome = None
     try:
         dist.init_process_group(
-            backend, init_method=f"file://{store}", rank=rank, world_size=size,
-            timeout=datetime.timedelta(seconds=timeout),
+            init_method=f"file://{store}", rank=rank, world_size=size,
+            timeout=datetime.timedelta(seconds=timeout), **more,
         )  # fmt: skip
         outcome = ("returned", function(rank, size))
         if dist.is_initialized():
@@ -67,8 +67,10 @@ def _child(function, rank, size, store, timeout, backend, place):
     os._exit(0)
 
 
-def ranks(size, function, *, timeout=20, limit=90, backend="ccoll", may_die=()):
-    """function(rank, size) in `size` processes; their results. Raises a rank's error, with its number."""
+def ranks(size, function, *, timeout=20, limit=90, backend="ccoll", may_die=(), **more):
+    """function(rank, size) in `size` processes; their results. Raises a rank's error, with its number.
+
+    more: further arguments of init_process_group."""
     with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
         store = os.path.join(folder, "store")
         children = []
@@ -76,7 +78,7 @@ def ranks(size, function, *, timeout=20, limit=90, backend="ccoll", may_die=()):
             place = os.path.join(folder, str(rank))
             child = os.fork()
             if child == 0:
-                _child(function, rank, size, store, timeout, backend, place)
+                _child(function, rank, size, store, place, timeout, backend=backend, **more)
             children.append((child, place))
         deadline = time.monotonic() + limit
         results, failed = [], []

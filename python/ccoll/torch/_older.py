@@ -64,8 +64,11 @@ class GroupBase(c10d.ProcessGroup):
 
 
 def _stand_in(rank: int, size: int) -> Any:
-    """A backend of torch's own that connects to nothing. Calls of torch's C++ code reach the group's own methods; a
-    call that has none there must raise, for it would be left undone in silence."""
+    """A backend of torch's own that connects to nothing. Calls of torch's C++ code reach the group's own methods. A
+    collective that has none there must raise, for it would be left undone in silence.
+
+    Messages cannot be made to raise: the stand-in returns a Work and does nothing. But send and recv have methods in
+    the group, so only a caller that asks for the backend itself (torch.ops.c10d.send) reaches the stand-in's."""
     options = c10d.FakeProcessGroup.Options()
     options.error_on_collective = True
     return c10d.FakeProcessGroup._create_internal(rank, size, options)

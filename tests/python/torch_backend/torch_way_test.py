@@ -202,6 +202,11 @@ def test_another_backend_serves_the_other_device():
     assert ranks(2, both_devices, backend="cpu:ccoll,cuda:gloo") == [([2.0, 2.0], ["ccoll", "gloo"])] * 2
 
 
+no_backends = pytest.mark.skipif(
+    implementation() == "c++" or HAS_BACKENDS, reason="torch finds ccoll's own backend"
+)  # fmt: skip
+
+
 def in_torchs_own_code(rank, size):
     """The method of torch's class, which looks for the group's backend as its C++ callers do."""
     group, t = dist.group.WORLD, torch.ones(1)
@@ -212,6 +217,22 @@ def in_torchs_own_code(rank, size):
         group._get_backend(torch.device("cuda"))
 
 
-@pytest.mark.skipif(implementation() == "c++" or HAS_BACKENDS, reason="torch finds ccoll's own backend")
-def test_a_stand_in_leaves_no_call_undone_in_silence():
+@no_backends
+def test_a_stand_in_leaves_no_collective_undone_in_silence():
     ranks(2, in_torchs_own_code)
+
+
+def messages_of_the_stand_in(rank, size):
+    group, t = dist.group.WORLD, torch.zeros(1)
+    for call, ended in ((c10d.ProcessGroup.send, [torch.ones(1)]), (c10d.ProcessGroup.recv, [t])):
+        call(group, ended, 1 - rank, 0).wait()
+    c10d.ProcessGroup.recv_anysource(group, [t], 0).wait()
+    assert t.item() == 0
+    # Those of the group itself are made.
+    dist.send(torch.ones(1), 1) if rank == 0 else dist.recv(t, 0)
+    assert t.item() == rank
+
+
+@no_backends
+def test_a_stand_in_leaves_messages_undone_in_silence():
+    ranks(2, messages_of_the_stand_in)

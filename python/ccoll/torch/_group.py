@@ -12,7 +12,7 @@ from torch._C import _distributed_c10d as c10d
 
 from ._calls import Calls
 from ._core import Core
-from ._older import CPU, CUSTOM, HAS_BACKENDS, BackendBase, GroupBase, check
+from ._older import CPU, CUSTOM, HAS_BACKENDS, BackendBase, GroupBase
 
 NAME = "ccoll"
 _RECONFIGURE = (
@@ -156,7 +156,6 @@ class Group(_Ends, Calls, GroupBase):
 
 def create(options: Any, _: Any = None) -> Group:
     """What torch calls for each group of this backend, on its members."""
-    check()
     core = Core(options.store, options.group_rank, options.group_size, options.group_id, options.timeout)
     is_first = not _alive
     group = Group(core)

@@ -28,8 +28,10 @@ HAS_BACKENDS = _has_backends()
 
 
 def check() -> None:
-    """Raises where neither a backend nor the stand-in can be made."""
-    if not HAS_BACKENDS and not hasattr(c10d.FakeProcessGroup.Options, "error_on_collective"):
+    """Raises where neither a backend nor the stand-in can be made. Other modules of the backend may not even be
+    imported there, so they are imported after this."""
+    options = getattr(getattr(c10d, "FakeProcessGroup", None), "Options", None)
+    if not HAS_BACKENDS and not hasattr(options, "error_on_collective"):
         raise RuntimeError(f"ccoll: the backend in Python needs torch 2.10 or newer, this is {torch.__version__}")
 
 

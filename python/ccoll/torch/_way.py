@@ -80,6 +80,9 @@ def devices() -> list[str]:
 def create(options: Any, more: Any = None) -> Any:
     """torch calls it for each group of this backend, on its members."""
     if way() == PYTHON:
+        from ._older import check
+
+        check()
         from ._group import create as create_group
 
         return create_group(options, more)

@@ -236,3 +236,27 @@ def messages_of_the_stand_in(rank, size):
 @no_backends
 def test_a_stand_in_leaves_messages_undone_in_silence():
     ranks(2, messages_of_the_stand_in)
+
+
+OLD = """
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+class Backend:
+    def __init__(self):
+        pass
+c10d.Backend = Backend
+for missing in ("FakeProcessGroup", "ErrorType"):
+    if hasattr(c10d, missing):
+        delattr(c10d, missing)
+import ccoll.torch
+dist.init_process_group("ccoll", store=dist.HashStore(), rank=0, world_size=1)
+"""
+
+
+def test_a_torch_that_is_too_old_is_refused_by_name():
+    done = subprocess.run(
+        [sys.executable, "-c", OLD], env=os.environ | {"CCOLL_TORCH_WAY": "python"},
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    refusal = f"ccoll: the backend in Python needs torch 2.10 or newer, this is {torch.__version__}"
+    assert done.stderr.strip().endswith(f"RuntimeError: {refusal}"), done.stderr

@@ -3,6 +3,8 @@
 """Makes a wheel of the Python package that a build directory has, for tests on this machine. tools/wheel builds real ones.
 
     wheel_of_build.py BUILD_DIR FOLDER
+
+Its progress goes to standard error.
 """
 
 import json
@@ -32,7 +34,8 @@ def main() -> None:
     project = tomllib.loads((root / "python/pyproject.toml").read_text())["project"]
     name = f"{project['name']}-{json.loads(output('meson', 'introspect', '--projectinfo', build))['version']}"
     with tempfile.TemporaryDirectory() as stage:
-        output("meson", "install", "-C", build, "--no-rebuild", "--tags", "wheel", "--destdir", stage)
+        install = ["meson", "install", "-C", build, "--no-rebuild", "--tags", "wheel", "--destdir", stage]
+        subprocess.run(install, check=True, stdout=sys.stderr)
         (package,) = (each.parent for each in pathlib.Path(stage).rglob("ccoll/__init__.py"))
         site = package.parent
         told = site / f"{name}.dist-info"

@@ -9,6 +9,8 @@ anything is wrong, 78 if something is not there. --on-host rehearses it on the C
 --no-kernels over a GPU that runs copies but none of the libraries' own kernels.
 """
 
+from __future__ import annotations
+
 import contextlib
 import importlib.util
 import itertools
@@ -161,12 +163,12 @@ class Jax(Library):
     def is_equal(self, one, other) -> bool: return one.dtype == other.dtype and self.host.array_equal(one, other)
     def maximum(self, one, other): return self.host.maximum(one, other)
     def stack(self, arrays): return self.host.concatenate(arrays)
-    def is_own(self, array) -> bool: return True
+    def is_own(self, array) -> bool: return isinstance(array, self.taker_of(array.dtype).ndarray)
+    def empty_like(self, array, count: int): return self.taker_of(array.dtype).empty(count, array.dtype)
 
-    def empty_like(self, array, count: int):
-        # Only numpy's arrays know every type of JAX.
-        own = self.cupy is not None and array.dtype.kind in "fiuc"
-        return (self.cupy if own else self.host).empty(count, array.dtype)
+    def taker_of(self, dtype):
+        """The library whose arrays take results. Only numpy's know every type of JAX."""
+        return self.cupy if self.cupy is not None and dtype.kind in "fiuc" else self.host
 
 
 LIBRARIES = {each.name: each for each in (Torch, Cupy, Jax)}

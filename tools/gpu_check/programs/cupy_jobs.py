@@ -8,6 +8,8 @@ Prints a line for each rank. Status 0, 1 if anything is wrong, 78 if there is no
 --on-host needs none: memory is NumPy's then, and the library is told so by CCOLL_NCCL_HOST=1.
 """
 
+from __future__ import annotations
+
 import argparse
 import ctypes
 import os

@@ -5,6 +5,8 @@ array_jobs.py and backend_jobs.py are the ranks' programs. Each starts itself on
 cc-run. A rank tells what it finds by lines of JSON on its standard output; everything else passes as it is.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import ctypes
@@ -180,15 +182,16 @@ class Runner:
         before = self.wrong, self.tried
         with tempfile.TemporaryDirectory(prefix="ccoll-ranks-") as folder:
             process = self.start(launch, place, seconds, f"{folder}/store")
-            for line in lines_until(process, time.monotonic() + seconds + 2): self.take(launch, line)
-            is_over = process.poll() is not None
-            if not is_over:
-                process.terminate()
-                try:
-                    process.wait(2)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-            code = process.wait()
+            with process.stdout:
+                for line in lines_until(process, time.monotonic() + seconds + 2): self.take(launch, line)
+                is_over = process.poll() is not None
+                if not is_over:
+                    process.terminate()
+                    try:
+                        process.wait(2)
+                    except subprocess.TimeoutExpired:
+                        process.kill()
+                code = process.wait()
         if launch.library in self.absent and self.wrong == before[0]: return
         expected = 128 + signal.SIGKILL if launch.last_dies else 0
         if not is_over:

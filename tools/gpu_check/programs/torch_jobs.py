@@ -8,6 +8,8 @@ Prints a line for each job. Status 0, 1 if anything is wrong, 78 if there is no 
 --on-host rehearses all that goes without one: by gloo, on the CPU.
 """
 
+from __future__ import annotations
+
 import argparse
 import ctypes
 import os

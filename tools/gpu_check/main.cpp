@@ -235,7 +235,8 @@ int run_phase(const Arguments& arguments) {
     if (const int status = open_device(); status != kPassed) return status;
     try {
       const Records records(arguments.run.out + "/results.jsonl");
-      return row.run({arguments.phase, records, arguments.seed, arguments.run.out, arguments.mps});
+      return row.run({arguments.phase, records, arguments.seed, arguments.run.out, arguments.mps,
+                      arguments.patience});
     } catch (const NotRecorded& error) {
       std::printf("%s\n", error.what());
       return kIncomplete;
@@ -291,7 +292,9 @@ Phase phase_of(const Row& row, const Arguments& arguments) {
                    "--out",
                    arguments.run.out,
                    "--seed",
-                   fmt::format("{}", arguments.seed)};
+                   fmt::format("{}", arguments.seed),
+                   "--patience",
+                   fmt::format("{}", arguments.patience)};
   if (arguments.mps) phase.command.push_back("--mps");
   return phase;
 }

@@ -25,6 +25,7 @@ struct PhaseContext {
   std::uint64_t seed = 0;
   std::string out = {};  ///< the folder of all results
   bool mps = false;      ///< also under NVIDIA's Multi-Process Service, if that can be started
+  std::uint64_t patience = 1;  ///< how many times as long things may take
 };
 
 /// The times after which to skip the rest of the phase, and of its current part.

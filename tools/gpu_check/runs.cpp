@@ -46,7 +46,7 @@ std::string plan() {
          "     each run found, OUT/table.md what belongs at the head of docs/gpu.md.\n"
          "     Run e needs a bundle that was made with a package: tools/gpu-check --wheel FILE.\n"
          "  2. What had no time left, as runs d and e may have none:\n"
-         "       DIR/all --out OUT --runs e,d --budget 300\n"
+         "       DIR/all --out OUT --runs d,e --budget 300\n"
          "  3. After a fix, first what failed, with the same cases (the seed stands in table.md):\n"
          "       DIR/run --out OUT --only PHASE,... --seed N\n"
          "     then the run that it is of, and those behind it:\n"

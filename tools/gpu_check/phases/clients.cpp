@@ -135,8 +135,10 @@ int run_over_package(const PhaseContext& context, const std::string& script) {
     std::printf("there is no package beside this program: tools/wheel --cuda makes one\n");
     return kIncomplete;
   }
-  const auto status = status_of_script(
-      kPackage, script, {"--results", context.out + "/results.jsonl", "--phase", context.name});
+  const auto status =
+      status_of_script(kPackage, script,
+                       {"--results", context.out + "/results.jsonl", "--phase", context.name,
+                        "--patience", std::to_string(context.patience)});
   if (status == kPassed || status == kWrong || status == kIncomplete) return *status;
   Findings findings(context);
   findings.tried();

@@ -17,48 +17,45 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kLooks = 10;  ///< checks per limit; one of them is slack
-
 }  // namespace
 
 void Hub::tell_limit(Edge& edge) {
-  if (heartbeat_ > milliseconds(0)) send_beat(edge);
+  if (heartbeat_.has_limit()) send_beat(edge);
 }
 
 void Hub::send_beat(Edge& edge) {
   // Not send(): heartbeats are not counted as messages.
-  edge.send(encode_beat(static_cast<std::uint32_t>(heartbeat_.count())));
+  edge.send(encode_beat(static_cast<std::uint32_t>(heartbeat_.limit().count())));
 }
 
 void Hub::keep_watch() {
-  milliseconds limit = heartbeat_;
+  milliseconds limit = heartbeat_.limit();
   for (const auto& [peer, edge] : edges_)
     if (edge->asked() > milliseconds(0) && (limit == milliseconds(0) || edge->asked() < limit))
       limit = edge->asked();
-  const auto period = limit == milliseconds(0) ? limit : std::max(limit / kLooks, milliseconds(1));
-  if (leaving_ || period == milliseconds(0) || (watching_ && period == period_)) return;
-  watching_ = true;
-  period_ = period;
-  watch_timer_.expires_after(period_);
+  if (leaving_) return;
+  const auto period = heartbeat_.begin_watch(limit);
+  if (!period) return;
+  watch_timer_.expires_after(*period);
   watch_timer_.async_wait(handler([](Hub& hub) { hub.look_at_peers(); }));
 }
 
 void Hub::look_at_peers() {
-  watching_ = false;
+  const auto period = heartbeat_.end_watch();
   if (leaving_) return;
-  const bool counts = heartbeat_ > milliseconds(0) && outcome_ && *outcome_;
+  const bool counts = outcome_ && *outcome_;
   std::vector<std::shared_ptr<Edge>> silent;
   for (const auto& [peer, edge] : edges_) {
     // After a hello, nothing is sent until it is answered.
-    if (edge->is_due(period_) && edge != calling_) send_beat(*edge);
-    if (counts && !news_.has_left(peer) && edge->silent_for() >= heartbeat_ - heartbeat_ / kLooks)
+    if (edge->is_due(period) && edge != calling_) send_beat(*edge);
+    if (counts && !news_.has_left(peer) && heartbeat_.is_loss(edge->silent_for()))
       silent.push_back(edge);
   }
   for (const auto& edge : silent) {
     const std::chrono::duration<double> since = Clock::now() - edge->last_heard();
     lose(edge->peer(), edge->address(),
          fmt::format("nothing has come from it for {:.1f} s (the heartbeat's limit is {})",
-                     since.count(), in_seconds(heartbeat_)));
+                     since.count(), in_seconds(heartbeat_.limit())));
   }
   keep_watch();
 }

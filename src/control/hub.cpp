@@ -31,36 +31,23 @@ Hub::Hub(const std::shared_ptr<net::Service>& service, const Control::Membership
       rank_(membership.rank),
       size_(membership.size),
       credentials_(membership.credentials),
-      timeout_(membership.timeout),
-      heartbeat_(membership.heartbeat),
       is_whole_job_(membership.is_whole_job),
       row_{membership.address, draw_nonce()},
       news_(membership.size),
       roll_calls_(membership.rank, std::min(RollCalls::kMaxBytes, membership.size * kAnswers)),
       leave_timer_(service->context()),
+      cycles_(membership.rank),
+      heartbeat_(membership.heartbeat),
       watch_timer_(service->context()),
+      ascent_(membership.rank),
       reconnect_timer_(service->context()),
       absence_timer_(service->context()),
-      rows_(membership.size),
-      rank0_text_(membership.rank0_text) {
-  CCOLL_CHECK(rank0_text_.size() <= kMaxRank0Text, "the text of rank 0 has {} bytes",
-              rank0_text_.size());
-  CCOLL_CHECK(rank_ < size_, "rank {}, size {}", rank_, size_);
-  rows_[rank_] = row_;
+      roster_(membership.rank, membership.size, row_, membership.rank0_text) {
   above_ = next_above(rank_);
-  for (const std::uint32_t child : children_of(rank_, size_)) unreported_.insert(child);
-  unmet_ = unreported_;
-  if (rank_ != 0) unmet_.insert(parent_of(rank_));
-  if (size_ > 1) unmet_.insert({successor_of(rank_, size_), predecessor_of(rank_, size_)});
-}
-
-Control::Statistics Hub::statistics() const {
-  return {opened_.load(std::memory_order_relaxed), sent_.load(std::memory_order_relaxed),
-          received_.load(std::memory_order_relaxed), refused_.load(std::memory_order_relaxed)};
 }
 
 void Hub::send(Edge& edge, const std::string& frame) {
-  sent_.fetch_add(1, std::memory_order_relaxed);
+  traffic_.sent();
   edge.send(frame);
 }
 
@@ -73,7 +60,7 @@ Status Hub::received(Edge& edge, const Frame& frame) {
   const auto current = edges_.find(edge.peer());
   if (current == edges_.end() || current->second.get() != &edge) return {};  // the peer is lost
   if (frame.type == Type::beat) return beat(edge, frame.body);
-  received_.fetch_add(1, std::memory_order_relaxed);
+  traffic_.received();
   const std::uint32_t from = edge.peer();
   switch (frame.type) {
     case Type::gathered:
@@ -125,7 +112,7 @@ void Hub::ended(Edge& edge, const std::string& why) {
     calling_.reset();
     missed(edge.peer(), ErrorKind::timed_out);
   } else if (leaving_) {
-    if (edges_.empty() && !seeking_) finish_leaving();
+    if (edges_.empty() && !ascent_.is_on()) finish_leaving();
   } else if (!news_.has_left(edge.peer())) {
     lose(edge.peer(), edge.address(), why);
   }
@@ -138,7 +125,7 @@ void Hub::failed(Edge& edge, const Failure& failure) {
   std::erase(dismissed_, kept);
   if (const auto found = edges_.find(edge.peer()); found != edges_.end() && found->second == kept)
     edges_.erase(found);
-  if (leaving_ && edges_.empty() && !seeking_) finish_leaving();
+  if (leaving_ && edges_.empty() && !ascent_.is_on()) finish_leaving();
 }
 
 void Hub::lose(std::uint32_t peer, const PeerAddress& address, const std::string& why) {
@@ -258,14 +245,9 @@ void Hub::count_soon() {
 }
 
 void Hub::run_actions() {
-  for (;;) {
-    std::unique_lock lock(actions_mutex_);
-    if (actions_.empty()) return;
-    const auto action = std::move(actions_.front());
-    actions_.pop_front();
-    lock.unlock();
+  while (const auto action = actions_.take()) {
     try {
-      action(*this);
+      (*action)(*this);
     } catch (...) {
       break_down();
     }
@@ -333,6 +315,19 @@ void Hub::route(Publication publication) {
   if (edge != edges_.end()) send(*edge->second, encode(publication));
 }
 
+void Hub::seek_cycle(std::uint64_t communicator, std::uint64_t sequence) {
+  for (auto& question : cycles_.seek(communicator, sequence)) route(std::move(question));
+}
+
+void Hub::pursue(const Publication& asked) {
+  const bool has_begun = news_.has_begun(asked.waiting.communicator, asked.waiting.sequence);
+  if (asked.from != rank_) {
+    for (auto& question : cycles_.pass_on(asked, has_begun)) route(std::move(question));
+  } else if (const auto cycle = cycles_.come_back(asked, has_begun)) {
+    news_.tell_cycle(cycle->communicator, cycle->sequence, cycle->path);
+  }
+}
+
 void Hub::leave() {
   if (leaving_) return;
   if (begun_ && !outcome_) {
@@ -353,7 +348,7 @@ void Hub::finish_leaving() {
   edges_.clear();
   for (const auto& edge : std::exchange(dismissed_, {})) edge->close();
   calling_.reset();
-  seeking_ = false;
+  ascent_.end();
   leave_timer_.cancel();
   watch_timer_.cancel();
   reconnect_timer_.cancel();

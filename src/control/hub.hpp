@@ -10,25 +10,28 @@
 #include <asio/ip/tcp.hpp>
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "control/edge.hpp"
 #include "control/news.hpp"
 #include "control/roll_call.hpp"
 #include "control/start_up_failure.hpp"
+#include "control/state/action_queue.hpp"
+#include "control/state/ascent.hpp"
+#include "control/state/cycles.hpp"
+#include "control/state/heartbeat.hpp"
+#include "control/state/probes.hpp"
+#include "control/state/roster.hpp"
+#include "control/state/traffic_count.hpp"
 #include "control/wire.hpp"
 #include "net/service.hpp"
 
@@ -62,12 +65,9 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
         [action = std::make_shared<Action>(std::move(action))](Hub& self) { (*action)(self); });
     const auto service = hub->service_.lock();
     const bool is_ended = service && service->has_ended();
-    {
-      // Post first: if memory runs out, nothing is queued. The lock holds back the posted turn.
-      const std::lock_guard lock(hub->actions_mutex_);
+    hub->actions_.add(std::move(queued), [&] {
       if (!is_ended) asio::post(hub->context_, [hub] { hub->run_actions(); });
-      hub->actions_.push_back(std::move(queued));
-    }
+    });
     if (is_ended) hub->run_actions();
   }
   /// Runs the queued actions at once; on the service thread, or after it has ended.
@@ -95,7 +95,9 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   void flood(std::uint64_t communicator, const Failure& failure);
   bool has_failed(std::uint64_t communicator) const { return news_.has_failed(communicator); }
   void publish(const Waiting& waiting, const std::vector<std::uint32_t>& ranks);
-  void tell_waits(std::uint64_t communicator, std::vector<OpenWait> waits);
+  void tell_waits(std::uint64_t communicator, std::vector<OpenWait> waits) {
+    cycles_.set_waits(communicator, std::move(waits));
+  }
   void seek_cycle(std::uint64_t communicator, std::uint64_t sequence);
   void call_roll(const RollCall& call, std::shared_ptr<Headcount> count);
   void give_up_roll_call(const RollCall& call, const Failure& why);
@@ -113,7 +115,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   }
   /// As Control's.
   void probe(const std::vector<std::uint32_t>& ranks);
-  Control::Statistics statistics() const;
+  Control::Statistics statistics() const { return traffic_.value(); }
 
   Status received(Edge& edge, const Frame& frame) override;
   void ended(Edge& edge, const std::string& why) override;
@@ -126,13 +128,6 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   using Self = std::shared_ptr<Hub>;
 
   static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
-
-  /// A rank that has not answered repeated questions.
-  struct Unanswered {
-    Clock::time_point first;
-    Clock::time_point last;
-    int times = 0;
-  };
 
   static asio::awaitable<void> receive_call(Self self, Stream accepted);
   static asio::awaitable<Status> call(Self self, std::uint32_t peer, Row row);
@@ -155,7 +150,8 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
                              const std::string& greeting);
   Status gathered(std::uint32_t child, std::string_view body);
   Status table(std::uint32_t parent, std::string_view body);
-  void complete_table();
+  /// The table is complete: sends it down the tree, and calls the ring successor.
+  void pass_on_table();
   /// Takes the next step of the start-up, if it is due.
   void advance();
   void decide(const Status& outcome);
@@ -225,19 +221,15 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
 
   // liveness_probe.cpp
   void ask_next();
-  /// `since`: when this rank began to wait for `rank`.
-  static asio::awaitable<void> ask(Self self, std::uint32_t rank, Clock::time_point since);
+  static asio::awaitable<void> ask(Self self, Probes::Question asked);
   /// Returns the answer. Failures other than peer_lost or mismatch may only mean a slow rank.
   static asio::awaitable<Result<std::string>> question(Self self, Row row,
                                                        std::chrono::milliseconds patience);
   void asked(std::uint32_t rank);
   /// Records that a rank has not answered (`silent`), or has.
-  void doubt(std::uint32_t rank, bool silent, Clock::time_point since);
+  void doubt(const Probes::Question& asked, bool silent);
 
-  // cycle.cpp
-  /// Passes the question to ranks for which this rank waits in `wait`, first to the asker.
-  void ask_along(const Publication& asked, const OpenWait& wait);
-  /// Handles a question that came to this rank.
+  /// Handles a question of a cycle that came to this rank.
   void pursue(const Publication& asked);
 
   // heartbeat.cpp
@@ -254,8 +246,6 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   const std::uint32_t rank_;                   // immutable
   const std::uint32_t size_;                   // immutable
   const net::Credentials credentials_;         // immutable
-  const std::chrono::milliseconds timeout_;    // immutable
-  const std::chrono::milliseconds heartbeat_;  // immutable
   const bool is_whole_job_;                    // immutable
   const Row row_;                              // immutable
 
@@ -271,59 +261,33 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   bool leaving_ = false;
   asio::steady_timer leave_timer_;
 
-  // owner: the service thread; for cycles
-  std::vector<OpenWait> waits_;
-  std::uint32_t seeks_ = 0;
-  using Sought = std::pair<std::uint64_t, std::uint64_t>;  ///< (communicator, sequence)
-  std::map<std::uint32_t, Sought> sought_;                 ///< by the question's number
-  /// A question that was passed on: the asker, its number, and the call in question.
-  using Pursued = std::tuple<std::uint32_t, std::uint32_t, std::uint64_t, std::uint64_t>;
-  std::set<Pursued> pursued_;
-  std::deque<Pursued> pursued_in_order_;  ///< oldest first
+  Cycles cycles_;
 
   // owner: the service thread; for the heartbeat
-  std::chrono::milliseconds period_{0};  ///< between two checks; 0: nobody has a limit
-  bool watching_ = false;
+  Heartbeat heartbeat_;
   asio::steady_timer watch_timer_;
 
   // owner: the service thread; for reconnecting
   std::optional<std::uint32_t> above_;  ///< the peer above this rank; none: it is the highest
-  bool seeking_ = false;
-  std::uint32_t tried_ = 0;        ///< the last rank called in this round
-  bool passed_over_ = false;       ///< a rank of this round may answer later
+  Ascent ascent_;
   std::shared_ptr<Edge> calling_;  ///< one of edges_ that has not answered our hello yet
   /// Ranks where nobody listens, for an unknown reason; until when others may say why.
   std::map<std::uint32_t, Clock::time_point> absent_;
-  std::map<std::uint32_t, Clock::time_point> to_ask_;  ///< to probe; since when this rank waits
-  std::uint32_t last_asked_ = 0;
-  std::set<std::uint32_t> looking_;  ///< asked, not answered yet
-  std::map<std::uint32_t, Unanswered> unanswered_;
-  std::chrono::milliseconds pause_{0};
+  Probes probes_;
   asio::steady_timer reconnect_timer_;
   asio::steady_timer absence_timer_;
 
   // owner: the service thread; for the start-up
   Clock::time_point deadline_{};
   bool begun_ = false;
-  bool reported_ = false;
-  bool table_complete_ = false;
   std::optional<Status> outcome_;
-  /// By rank; kept to call ranks further away. The nonce is 0 until a rank has come.
-  std::vector<Row> rows_;
-  std::optional<Failure> claim_;        ///< that made this rank's job fail
-  std::string rank0_text_;              ///< by rank 0
-  std::set<std::uint32_t> unreported_;  ///< children
-  std::set<std::uint32_t> unmet_;       ///< peers without a connection yet
+  Roster roster_;
+  std::optional<Failure> claim_;  ///< that made this rank's job fail
   std::string last_trouble_;
 
-  std::mutex actions_mutex_;
-  std::deque<std::function<void(Hub&)>> actions_;  // guarded by actions_mutex_
-
-  std::atomic<std::uint64_t> opened_{0};
-  std::atomic<std::uint64_t> sent_{0};
-  std::atomic<std::uint64_t> received_{0};
-  std::atomic<std::uint64_t> refused_{0};
-
+  // for any thread
+  ActionQueue<Hub> actions_;
+  TrafficCount traffic_;
   Progress progress_;
 };
 

@@ -20,14 +20,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kLimit{5000};
 
-/// Limit of questions in flight: a rank that waits for thousands must not use up descriptors, nor
-/// meet thousands of others at the rank for which all wait.
-constexpr std::size_t kMostAtOnce = 32;
-
-/// Added to the heartbeat's limit: while a rank waits, it repeats its question within that time.
-/// After a longer gap, earlier silence says nothing.
-constexpr std::chrono::milliseconds kForgotten{5000};
-
 /// Whether the answer says that the rank has gone.
 bool says_gone(const Result<std::string>& payload) {
   if (!payload) return false;
@@ -42,28 +34,26 @@ bool says_gone(const Result<std::string>& payload) {
 void Hub::probe(const std::vector<std::uint32_t>& ranks) {
   if (leaving_ || !outcome_ || !*outcome_) return;
   for (const std::uint32_t rank : ranks)
-    if (rank < size_ && rank != rank_ && !looking_.contains(rank))
-      to_ask_.try_emplace(rank, Clock::now());
+    if (rank < size_ && rank != rank_) probes_.want(rank, Clock::now());
   ask_next();
 }
 
 void Hub::ask_next() {
-  while (!leaving_ && !to_ask_.empty() && looking_.size() < kMostAtOnce) {
-    // Round-robin, so that ranks that are asked for repeatedly hold up no others.
-    auto next = to_ask_.upper_bound(last_asked_);
-    if (next == to_ask_.end()) next = to_ask_.begin();
-    const auto [rank, since] = *next;
-    to_ask_.erase(next);
-    last_asked_ = rank;
-    if (news_.is_gone(rank) || edges_.contains(rank) || absent_.contains(rank)) continue;
-    looking_.insert(rank);
-    net::spawn(context_.get_executor(), ask(shared_from_this(), rank, since), "control",
-               [self = shared_from_this(), rank = rank](const Failure&) { self->asked(rank); });
+  while (!leaving_) {
+    const auto next = probes_.next();
+    if (!next) return;
+    const std::uint32_t rank = next->rank;
+    if (news_.is_gone(rank) || edges_.contains(rank) || absent_.contains(rank)) {
+      probes_.over(rank);
+      continue;
+    }
+    net::spawn(context_.get_executor(), ask(shared_from_this(), *next), "control",
+               [self = shared_from_this(), rank](const Failure&) { self->asked(rank); });
   }
 }
 
 void Hub::asked(std::uint32_t rank) {
-  looking_.erase(rank);
+  probes_.over(rank);
   ask_next();
 }
 
@@ -84,34 +74,26 @@ asio::awaitable<Result<std::string>> Hub::question(Self self, Row row,
   co_return answer;
 }
 
-asio::awaitable<void> Hub::ask(Self self, std::uint32_t rank, Clock::time_point since) {
-  const auto patience = self->heartbeat_ > std::chrono::milliseconds(0)
-                            ? std::min(kLimit, self->heartbeat_ / 2)
-                            : kLimit;
-  const Result<std::string> answer = co_await question(self, self->rows_[rank], patience);
+asio::awaitable<void> Hub::ask(Self self, Probes::Question asked) {
+  const std::uint32_t rank = asked.rank;
+  const Heartbeat& heartbeat = self->heartbeat_;
+  const auto patience = heartbeat.has_limit() ? std::min(kLimit, heartbeat.limit() / 2) : kLimit;
+  const Result<std::string> answer = co_await question(self, self->roster_[rank], patience);
   const bool nobody = !answer && (answer.error().kind == ErrorKind::peer_lost ||
                                   answer.error().kind == ErrorKind::mismatch);
   if (!self->leaving_) {
     if (nobody || says_gone(answer)) self->await_news_of(rank);
-    self->doubt(rank, !answer && !nobody, since);
+    self->doubt(asked, !answer && !nobody);
   }
   self->asked(rank);
 }
 
-void Hub::doubt(std::uint32_t rank, bool silent, Clock::time_point since) {
-  if (!silent || heartbeat_ == std::chrono::milliseconds(0)) {
-    unanswered_.erase(rank);
-    return;
-  }
-  const auto now = Clock::now();
-  const auto asked = unanswered_.try_emplace(rank, Unanswered{now, now, 0}).first;
-  Unanswered& found = asked->second;
-  if (since - found.last > heartbeat_ + kForgotten) found = {now, now, 0};
-  found.last = now;
-  found.times++;
-  if (!news_.has_losses() || found.times < 2 || now - found.first < heartbeat_ / 2) return;
-  lose(rank, rows_[rank].address,
-       fmt::format("other ranks were lost, and it has not answered {} calls", found.times));
+void Hub::doubt(const Probes::Question& asked, bool silent) {
+  if (!silent || !heartbeat_.has_limit()) return probes_.has_answered(asked.rank);
+  const int times = probes_.is_silent(asked, Clock::now(), heartbeat_.limit());
+  if (times == 0 || !news_.has_losses()) return;
+  lose(asked.rank, roster_[asked.rank].address,
+       fmt::format("other ranks were lost, and it has not answered {} calls", times));
 }
 
 std::optional<Refusal> Hub::reply(const Hello& hello) const {

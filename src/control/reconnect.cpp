@@ -19,9 +19,6 @@ using std::chrono::milliseconds;
 
 /// At the end of a job all ranks leave at once; the delay avoids useless connections.
 constexpr milliseconds kDelay{50};
-/// Pauses between two rounds of calls to ranks that could not be reached in time.
-constexpr milliseconds kFirstReconnectPause{100};
-constexpr milliseconds kLongestReconnectPause{2000};
 /// Limit of one attempt to reach a rank, and again of its greeting.
 constexpr milliseconds kConnectLimit{5000};
 /// A rank listens for as long as it takes part, so a rank without a listener has gone. Others may
@@ -37,40 +34,39 @@ std::optional<std::uint32_t> Hub::next_above(std::uint32_t rank) const {
 }
 
 void Hub::reconnect() {
-  if (seeking_ || leaving_ || !outcome_ || !*outcome_ || news_.is_gone(rank_)) return;
+  if (ascent_.is_on() || leaving_ || !outcome_ || !*outcome_ || news_.is_gone(rank_)) return;
   if (above_ && edges_.contains(*above_) && !news_.is_gone(*above_)) return;
   above_ = next_above(rank_);
   if (!above_ || edges_.contains(*above_)) return;
-  seeking_ = true;
-  pause_ = kFirstReconnectPause;
+  ascent_.begin();
+  ascent_.shorten_pause();
   seek_again(kDelay);
 }
 
 void Hub::seek_again(milliseconds pause) {
-  tried_ = rank_;
-  passed_over_ = false;
+  ascent_.begin_round();
   reconnect_timer_.expires_after(pause);
   reconnect_timer_.async_wait(handler([](Hub& hub) { hub.seek(); }));
 }
 
 void Hub::seek() {
   // One call is enough for news: the others have heard them.
-  if (leaving_ && !edges_.empty() && (tried_ != rank_ || !brings_news())) {
-    seeking_ = false;
+  if (leaving_ && !edges_.empty() && (ascent_.has_called() || !brings_news())) {
+    ascent_.end();
     return;
   }
-  const auto peer = next_above(tried_);
+  const auto peer = next_above(ascent_.last());
   if (peer && !edges_.contains(*peer)) {
     net::spawn(context_.get_executor(), reach(shared_from_this(), *peer), "control",
                [self = shared_from_this(), peer = *peer](const Failure&) {
-                 if (self->seeking_ && !self->calling_) self->missed(peer, ErrorKind::exhausted);
+                 if (self->ascent_.is_on() && !self->calling_)
+                   self->missed(peer, ErrorKind::exhausted);
                });
-  } else if (!peer && passed_over_ && !leaving_) {
-    seek_again(pause_);
-    pause_ = std::min(2 * pause_, kLongestReconnectPause);
+  } else if (!peer && ascent_.has_passed_over() && !leaving_) {
+    seek_again(ascent_.next_pause());
   } else {
     above_ = peer;
-    seeking_ = false;
+    ascent_.end();
     if (leaving_ && edges_.empty()) finish_leaving();
   }
 }
@@ -79,10 +75,10 @@ asio::awaitable<void> Hub::reach(Self self, std::uint32_t peer) {
   auto service = self->service_.lock();
   if (!service) co_return;
   Result<Stream> connected =
-      co_await net::connect_once(service, endpoint_text(self->rows_[peer].address),
+      co_await net::connect_once(service, endpoint_text(self->roster_[peer].address),
                                  self->credentials_, net::Purpose::control, kConnectLimit);
   service.reset();
-  if (!self->seeking_) co_return;  // leaving is over
+  if (!self->ascent_.is_on()) co_return;  // leaving is over
   if (!connected) {
     self->missed(peer, connected.error().kind);
   } else if (self->news_.is_gone(peer)) {
@@ -92,24 +88,24 @@ asio::awaitable<void> Hub::reach(Self self, std::uint32_t peer) {
   }
 }
 
-bool Hub::brings_news() const { return seeking_ && !news_.failures().empty(); }
+bool Hub::brings_news() const { return ascent_.is_on() && !news_.failures().empty(); }
 
 void Hub::seek_to_leave() {
   if (!edges_.empty() && !brings_news()) {
     // The peers have the news: give up connecting, unless a call is in progress.
-    if (!calling_) seeking_ = false;
+    if (!calling_) ascent_.end();
     reconnect_timer_.cancel();
     return;
   }
   const bool may = outcome_ && *outcome_ && next_above(rank_);
-  if (!seeking_ && !may) return finish_leaving();
-  if (std::exchange(seeking_, true) && reconnect_timer_.cancel() == 0) return;
-  tried_ = rank_;
+  if (!ascent_.is_on() && !may) return finish_leaving();
+  if (ascent_.begin() && reconnect_timer_.cancel() == 0) return;
+  ascent_.begin_round();
   seek();
 }
 
 void Hub::introduce(Stream stream, std::uint32_t peer) {
-  const Row& row = rows_[peer];
+  const Row& row = roster_[peer];
   // There is no limit for the answer: to a peer that has counted us in, hanging up would look like
   // our death.
   calling_ =
@@ -130,16 +126,16 @@ Status Hub::answered(Edge& edge, const Frame& frame) {
   if (refusal && refusal->reason.culprit == rank_) {
     edges_.erase(edge.peer());
     edge.close();
-    seeking_ = false;
+    ascent_.end();
     spread({rank_, 0, kEveryCommunicator, refusal->reason}, kNobody);
   } else if (refusal) {
     edges_.erase(edge.peer());
     edge.close();
     missed(edge.peer(), refusal->final ? ErrorKind::peer_lost : refusal->reason.kind);
   } else {
-    opened_.fetch_add(1, std::memory_order_relaxed);
+    traffic_.opened();
     above_ = edge.peer();
-    seeking_ = false;
+    ascent_.end();
     tell_limit(edge);
     reconnect();  // the peer may have gone since
   }
@@ -147,13 +143,10 @@ Status Hub::answered(Edge& edge, const Frame& frame) {
 }
 
 void Hub::missed(std::uint32_t peer, ErrorKind kind) {
-  if (kind == ErrorKind::peer_lost || kind == ErrorKind::mismatch) {
-    // Nobody listens there, or another process does.
-    await_news_of(peer);
-  } else {
-    passed_over_ = true;
-  }
-  tried_ = peer;
+  // Otherwise nobody listens there, or another process does.
+  const bool may_come = kind != ErrorKind::peer_lost && kind != ErrorKind::mismatch;
+  if (!may_come) await_news_of(peer);
+  ascent_.missed(peer, may_come);
   seek();
 }
 

@@ -82,17 +82,17 @@ asio::awaitable<void> Hub::receive_call(Self self, Stream accepted) {
     }
   }
   if (!hello) {
-    self->refused_.fetch_add(1, std::memory_order_relaxed);
+    self->traffic_.refused();
     co_return;
   }
-  self->received_.fetch_add(1, std::memory_order_relaxed);
+  self->traffic_.received();
   const auto twice = self->claimed_twice(*hello);
   if (self->disagrees(*hello))
     self->last_trouble_ =
         fmt::format("rank {} called, which was started with {} ranks", hello->rank, hello->size);
   const auto refusal = is_question ? self->reply(*hello) : self->objection(*hello);
   if (refusal || is_question) {
-    if (!is_question) self->refused_.fetch_add(1, std::memory_order_relaxed);
+    if (!is_question) self->traffic_.refused();
     const net::Deadline limit(stream, kHelloLimit);
     std::string frame = refusal ? encode(*refusal) : encode_welcome();
     asio::error_code ignored;
@@ -102,7 +102,7 @@ asio::awaitable<void> Hub::receive_call(Self self, Stream accepted) {
   }
   // After an earlier failure the caller would try again; from here on it is counted in.
   try {
-    self->rows_[hello->rank] = hello->row;
+    self->roster_.set(hello->rank, hello->row);
     self->tell_limit(
         *self->meet(std::move(stream), hello->rank, hello->row.address, encode_welcome()));
     self->advance();
@@ -116,9 +116,9 @@ bool Hub::disagrees(const Hello& hello) const {
 }
 
 const PeerAddress* Hub::other_as(const Hello& hello) const {
-  if (hello.rank >= size_ || rows_[hello.rank].nonce == 0) return nullptr;
+  if (hello.rank >= size_ || roster_[hello.rank].nonce == 0) return nullptr;
   // Do not, if a thread of the same process gave up this start-up, and is in a later one.
-  const auto& known = rows_[hello.rank].address;
+  const auto& known = roster_[hello.rank].address;
   return known.process != hello.row.address.process ? &known : nullptr;
 }
 
@@ -128,13 +128,10 @@ std::optional<Failure> Hub::claimed_twice(const Hello& hello) const {
   if (claim_ && claim_->culprit == hello.rank) return claim_;
   if (leaving_ || news_.general_failure()) return std::nullopt;
   if (outcome_) {
-    const auto is_member = [&](const Row& row) {
-      return row.address.process == hello.row.address.process;
-    };
     // A process in place of a rank that has gone belongs to a later start, and so do ranks with new
     // numbers.
     if (!is_whole_job_ || news_.is_gone(hello.rank) || news_.has_losses() ||
-        std::ranges::any_of(rows_, is_member))
+        roster_.has_process(hello.row.address.process))
       return std::nullopt;
   }
   return Failure{
@@ -172,7 +169,7 @@ std::optional<Refusal> Hub::objection(const Hello& hello) const {
                   fmt::format("rank {} has no reason to call rank {}", hello.rank, rank_));
   // The caller may be in a later start-up and have read this one's key. Then it must hear of the
   // new key, even if this rank has left meanwhile.
-  if (!unmet_.contains(hello.rank))
+  if (!roster_.unmet().contains(hello.rank))
     return refuse(ErrorKind::timed_out,
                   fmt::format("rank {} has a connection already", hello.rank));
   if (!leaving_) return std::nullopt;
@@ -186,7 +183,7 @@ std::optional<Refusal> Hub::late_objection(const Hello& hello) const {
   if (hello.rank >= rank_)
     return refuse(ErrorKind::timed_out,
                   fmt::format("rank {} has no reason to call rank {}", hello.rank, rank_));
-  if (hello.row != rows_[hello.rank])
+  if (hello.row != roster_[hello.rank])
     return refuse(ErrorKind::mismatch,
                   fmt::format("this rank knows another process as rank {}", hello.rank));
   if (leaving_)
@@ -223,7 +220,7 @@ asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
     // for our death.
     const net::Deadline answered(stream, until(self->deadline_));
     std::string frame = encode(Hello{self->rank_, self->size_, row.nonce, self->row_});
-    self->sent_.fetch_add(1, std::memory_order_relaxed);
+    self->traffic_.sent();
     asio::error_code ignored;  // then reading the answer fails, too
     co_await stream.write(std::move(frame), ignored);
     const Result<std::string> payload = co_await net::read_frame(stream, kMaxFrame);
@@ -246,9 +243,9 @@ asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
     co_await net::drain(stream.socket());
     co_return fail(ErrorKind::aborted, "start-up: rank {} has left", self->rank_);
   }
-  self->received_.fetch_add(1, std::memory_order_relaxed);
-  self->opened_.fetch_add(1, std::memory_order_relaxed);
-  self->rows_[peer] = row;
+  self->traffic_.received();
+  self->traffic_.opened();
+  self->roster_.set(peer, row);
   self->tell_limit(*self->meet(std::move(stream), peer, row.address, {}));
   self->advance();
   co_return Status{};
@@ -284,7 +281,7 @@ asio::awaitable<void> Hub::call_successor(Self self) {
   const std::uint32_t peer = successor_of(self->rank_, self->size_);
   net::Lack lack;
   while (!self->outcome_ && Clock::now() < self->deadline_) {
-    const Status status = co_await call(self, peer, self->rows_[peer]);
+    const Status status = co_await call(self, peer, self->roster_[peer]);
     if (status || self->outcome_) co_return;
     self->last_trouble_ = status.error().message;
     if (lack.lasts(status.error())) co_return self->give_up(status.error());
@@ -296,11 +293,11 @@ asio::awaitable<void> Hub::call_successor(Self self) {
 
 std::shared_ptr<Edge> Hub::meet(Stream stream, std::uint32_t peer, const PeerAddress& address,
                                 const std::string& greeting) {
-  const std::size_t limit = table_complete_ ? max_frame(size_) : max_start_frame(size_);
+  const std::size_t limit = roster_.is_complete() ? max_frame(size_) : max_start_frame(size_);
   const auto edge =
       std::make_shared<Edge>(std::move(stream), peer, address, weak_from_this(), limit);
   edges_[peer] = edge;
-  unmet_.erase(peer);
+  roster_.met(peer);
   edge->start();
   keep_watch();
   if (!greeting.empty()) send(*edge, greeting);
@@ -323,30 +320,19 @@ void Hub::begin(Clock::time_point deadline) {
 }
 
 Status Hub::gathered(std::uint32_t child, std::string_view body) {
-  if (!unreported_.contains(child)) return fail(ErrorKind::corrupt, "rows that were not asked for");
-  const std::vector<std::uint32_t> ranks = subtree_of(child, size_);
-  const auto rows = decode_rows(body, ranks.size());
-  if (!rows) return fail(ErrorKind::corrupt, "malformed rows of its subtree");
-  for (std::size_t i = 0; i < ranks.size(); ++i) rows_[ranks[i]] = (*rows)[i];
-  unreported_.erase(child);
+  CCOLL_TRY(roster_.take_rows(child, body));
   advance();
   return {};
 }
 
 Status Hub::table(std::uint32_t parent, std::string_view body) {
-  if (rank_ == 0 || parent != parent_of(rank_) || !reported_ || table_complete_)
-    return fail(ErrorKind::corrupt, "a table that was not asked for");
-  auto table = decode_table(body, size_);
-  if (!table || table->rows[rank_] != row_) return fail(ErrorKind::corrupt, "a malformed table");
-  rows_ = std::move(table->rows);
-  rank0_text_ = std::move(table->rank0_text);
-  complete_table();
+  CCOLL_TRY(roster_.take_table(parent, body));
+  pass_on_table();
   return {};
 }
 
-void Hub::complete_table() {
-  table_complete_ = true;
-  const std::string frame = encode_table(rows_, rank0_text_);
+void Hub::pass_on_table() {
+  const std::string frame = encode_table(roster_.rows(), roster_.rank0_text());
   for (const std::uint32_t child : children_of(rank_, size_))
     if (const auto found = edges_.find(child); found != edges_.end()) send(*found->second, frame);
   for (const auto& [peer, edge] : edges_) edge->set_frame_limit(max_frame(size_));
@@ -357,17 +343,16 @@ void Hub::complete_table() {
 
 void Hub::advance() {
   if (!begun_ || outcome_) return;
-  if (!table_complete_) {
-    if (!unreported_.empty() || reported_) return;
-    if (rank_ == 0) return complete_table();
-    const auto parent = edges_.find(parent_of(rank_));
-    if (parent == edges_.end()) return;
-    std::vector<Row> rows;
-    for (const std::uint32_t rank : subtree_of(rank_, size_)) rows.push_back(rows_[rank]);
-    reported_ = true;
-    return send(*parent->second, encode_rows(rows));
+  if (roster_.is_complete()) {
+    if (roster_.unmet().empty()) decide({});
+  } else if (!roster_.is_report_due()) {
+    return;
+  } else if (rank_ == 0) {
+    roster_.complete();
+    pass_on_table();
+  } else if (const auto parent = edges_.find(parent_of(rank_)); parent != edges_.end()) {
+    send(*parent->second, encode_rows(roster_.report()));
   }
-  if (unmet_.empty()) decide({});
 }
 
 void Hub::decide(const Status& outcome) {
@@ -376,16 +361,16 @@ void Hub::decide(const Status& outcome) {
   std::vector<PeerAddress> table;
   std::string rank0_text;
   if (outcome) {
-    table.reserve(rows_.size());
-    for (const Row& row : rows_) table.push_back(row.address);
-    rank0_text = rank0_text_;
+    table.reserve(size_);
+    for (const Row& row : roster_.rows()) table.push_back(row.address);
+    rank0_text = roster_.rank0_text();
   }
   outcome_ = std::move(decided);
   {
     const std::lock_guard lock(progress_.mutex);
     progress_.outcome = std::move(told_outcome);
     progress_.table = std::move(table);
-    progress_.job = rows_[0].nonce;
+    progress_.job = roster_[0].nonce;
     progress_.rank0_text = std::move(rank0_text);
     progress_.changed.notify_all();
   }
@@ -400,10 +385,11 @@ Standing Hub::standing() const {
   Standing standing;
   standing.rank = rank_;
   standing.size = size_;
-  standing.table_complete = table_complete_;
-  standing.parent_met = rank_ == 0 || !unmet_.contains(parent_of(rank_));
-  standing.unreported.assign(unreported_.begin(), unreported_.end());
-  standing.unmet.assign(unmet_.begin(), unmet_.end());
+  standing.table_complete = roster_.is_complete();
+  const auto &unmet = roster_.unmet(), &unreported = roster_.unreported();
+  standing.parent_met = rank_ == 0 || !unmet.contains(parent_of(rank_));
+  standing.unreported.assign(unreported.begin(), unreported.end());
+  standing.unmet.assign(unmet.begin(), unmet.end());
   standing.last_trouble = last_trouble_;
   return standing;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a communicator tells control which ranks it waits for, asks them where they stand, and hears
-// of ranks that wait for each other in a cycle (control/cycle.cpp).
+// of ranks that wait for each other in a cycle (control/state/cycles.hpp).
 #include <algorithm>
 
 #include "comm/api/implementation.hpp"

@@ -1,18 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Detects ranks that wait for each other in a cycle, through calls of different communicators.
-/// Shortly before its patience ends, a rank asks the ranks for which it waits, and they pass the
-/// question on to those for which they wait. If it comes back, the asker hears its path, as a
-/// reason for its error. That ends nothing: another thread of one of these ranks might still make
-/// the missing call.
-///
-/// A question takes at most kHops hops and kWays ways from each, and no rank passes it on twice for
-/// the same wait. Each call that is about to fail costs few messages, once. Each hop's words travel
-/// with it; if they get too long, later ranks are only named, then only counted.
+#include "control/state/cycles.hpp"
 
 #include <algorithm>
 #include <iterator>
-
-#include "control/hub.hpp"
 
 namespace ccoll::control {
 namespace {
@@ -51,65 +41,73 @@ std::string longer(const std::string& way, std::uint32_t rank, std::string_view 
 
 }  // namespace
 
-void Hub::tell_waits(std::uint64_t communicator, std::vector<OpenWait> waits) {
+void Cycles::set_waits(std::uint64_t communicator, std::vector<OpenWait> waits) {
   std::erase_if(waits_, [&](const OpenWait& wait) { return wait.communicator == communicator; });
   std::ranges::move(waits, std::back_inserter(waits_));
 }
 
-void Hub::seek_cycle(std::uint64_t communicator, std::uint64_t sequence) {
+Cycles::Questions Cycles::seek(std::uint64_t communicator, std::uint64_t sequence) {
   const auto wait = std::ranges::find_if(waits_, [&](const OpenWait& each) {
     return each.communicator == communicator && each.sequence == sequence;
   });
-  if (wait == waits_.end()) return;
-  sought_[++seeks_] = {communicator, sequence};
-  Publication asked{rank_, rank_, {}, false};
-  asked.waiting.signature = Question(seeks_).signature();
-  ask_along(asked, *wait);
+  Questions questions;
+  if (wait == waits_.end()) return questions;
+  sought_[++asked_] = {communicator, sequence};
+  Publication asked{self_, self_, {}, false};
+  asked.waiting.signature = Question(asked_).signature();
+  ask_along(asked, *wait, questions);
+  return questions;
 }
 
-void Hub::ask_along(const Publication& asked, const OpenWait& wait) {
+void Cycles::ask_along(const Publication& asked, const OpenWait& wait, Questions& questions) const {
   auto ranks = wait.ranks;
   std::ranges::partition(ranks, [&](std::uint32_t rank) { return rank == asked.from; });
   if (ranks.size() > kWays) ranks.resize(kWays);
   Question question(asked);
   ++question.hops;
   for (const std::uint32_t to : ranks) {
-    const Waiting waiting{wait.communicator, wait.sequence, question.signature(),
-                          longer(asked.waiting.note, rank_, wait.text, to)};
-    if (to != rank_) route({asked.from, to, waiting});
+    if (to == self_) continue;
+    questions.push_back({asked.from,
+                         to,
+                         {wait.communicator, wait.sequence, question.signature(),
+                          longer(asked.waiting.note, self_, wait.text, to)}});
   }
 }
 
-void Hub::pursue(const Publication& asked) {
+std::optional<Cycles::Found> Cycles::come_back(const Publication& asked, bool has_begun) {
+  const Question question(asked);
+  const auto sought = sought_.find(question.number);
+  if (sought == sought_.end() || has_begun) return std::nullopt;
+  const std::string& note = asked.waiting.note;
+  const auto last = note.ends_with(kMore)
+                        ? fmt::format(" ({} ranks), which waits for rank {}", question.hops, self_)
+                        : "";
+  Found found{sought->second.first, sought->second.second, note + last};
+  sought_.erase(sought);
+  return found;
+}
+
+Cycles::Questions Cycles::pass_on(const Publication& asked, bool has_begun) {
   const Question question(asked);
   const auto& [communicator, sequence, signature, note] = asked.waiting;
-  const bool has_come = news_.has_begun(communicator, sequence);
-  if (asked.from == rank_) {
-    const auto sought = sought_.find(question.number);
-    if (sought == sought_.end() || has_come) return;
-    const auto last = note.ends_with(kMore) ? fmt::format(" ({} ranks), which waits for rank {}",
-                                                          question.hops, rank_)
-                                            : "";
-    news_.tell_cycle(sought->second.first, sought->second.second, note + last);
-    sought_.erase(sought);
-    return;
-  }
+  Questions questions;
   // A rank that has begun the call in question waits in it or is done. If the question came
   // straight from the asker, it asks on its own.
-  if (question.hops >= kHops || (has_come && question.hops == 1)) return;
-  const Pursued pursued{asked.from, question.number, communicator, sequence};
-  if (!pursued_.insert(pursued).second) return;
-  pursued_in_order_.push_back(pursued);
-  if (pursued_in_order_.size() > kKnownQuestions) {
-    pursued_.erase(pursued_in_order_.front());
-    pursued_in_order_.pop_front();
+  if (question.hops >= kHops || (has_begun && question.hops == 1)) return questions;
+  const Passed passed{asked.from, question.number, communicator, sequence};
+  if (!passed_.insert(passed).second) return questions;
+  passed_in_order_.push_back(passed);
+  if (passed_in_order_.size() > kKnownQuestions) {
+    passed_.erase(passed_in_order_.front());
+    passed_in_order_.pop_front();
   }
   for (const OpenWait& wait : waits_) {
     // Message numbers are each rank's own: equal ones need not be the same message.
     const bool same =
         wait.communicator == communicator && wait.sequence == sequence && sequence < kFirstMessage;
-    if (same == has_come) ask_along(asked, wait);
+    if (same == has_begun) ask_along(asked, wait, questions);
   }
+  return questions;
 }
 
 }  // namespace ccoll::control

@@ -3,8 +3,8 @@
 
 #include <arpa/inet.h>
 
+#include <array>
 #include <chrono>
-#include <cstring>
 #include <thread>
 
 #include "transport/verbs/events.hpp"
@@ -23,14 +23,49 @@ constexpr std::chrono::microseconds kNap{200};
 
 }  // namespace
 
-Status QueuePair::post_receives() {
-  // No buffers: writes go to the slots.
-  std::array<ibv_recv_wr, kReceiveBatch> requests{};
-  for (std::size_t i = 1; i < requests.size(); i++) requests[i - 1].next = &requests[i];
-  ibv_recv_wr* bad = nullptr;
-  if (pair_ == nullptr) return {};  // revoked
-  if (const int code = ibv_post_recv(pair_, requests.data(), &bad); code != 0)
-    return tl::unexpected(failure_to_post("to receive", code, path_));
+Result<std::shared_ptr<QueuePair>> QueuePair::make(const Devices& devices, const PortChoice& choice,
+                                                   std::shared_ptr<Peer> peer) {
+  std::shared_ptr<QueuePair> made(new QueuePair(devices, std::move(peer)));
+  CCOLL_TRY(
+      made->device_.create(choice, {made->peer_->rank, made->peer_->host, {}}, kSends, kReceives));
+  return made;
+}
+
+bool QueuePair::is_free(End end, std::optional<std::uint32_t> number) {
+  std::lock_guard lock(mutex_);
+  return !is_over_ && !slots_of(end).memory &&
+         (!number || peer_number_.value_or(*number) == *number);
+}
+
+Result<QueuePairAddress> QueuePair::open(End end, SlotBudget::Share share) {
+  // A shared mapping: after fork(), the device and this process keep the same pages.
+  auto memory = Segment::make("ccoll-rdma", kMemoryBytes);
+  if (!memory) return tl::unexpected(memory.error());
+  (*memory)->close_file();
+  std::lock_guard lock(mutex_);
+  Slots& slots = slots_of(end);
+  slots.share = std::move(share);
+  slots.memory = std::move(*memory);
+  const auto registered = device_.register_slots(slots.memory->data(), kMemoryBytes);
+  if (!registered) return tl::unexpected(registered.error());
+  slots.registration = *registered;
+  auto address = device_.address();
+  address.key = slots.registration->rkey;
+  address.base = reinterpret_cast<std::uint64_t>(slots.memory->data());
+  return address;
+}
+
+Status QueuePair::connect(End end, const QueuePairAddress& peer) {
+  std::lock_guard lock(mutex_);
+  if (!peer_number_) {
+    peer_number_ = peer.number;
+    connected_ = device_.connect(peer);
+  }
+  if (!connected_) return connected_;
+  if (*peer_number_ != peer.number)
+    return fail(ErrorKind::unsupported, "it answers for another queue pair than before");
+  slots_of(end).peer_key = peer.key;
+  slots_of(end).peer_base = peer.base;
   return {};
 }
 
@@ -40,8 +75,8 @@ Status QueuePair::attach(std::shared_ptr<Waiter> waiter,
   waiter_ = std::move(waiter);
   completion_group_ = std::move(completion_group);
   completion_group_->add(*this);
-  alarm_.attach(waiter_);
-  return waiter_->watch(channel_->fd);
+  device_.alarm().attach(waiter_);
+  return waiter_->watch(device_.channel());
 }
 
 void CompletionGroup::look() {
@@ -56,18 +91,19 @@ void QueuePair::fail_with(Failure failure) {
 
 bool QueuePair::poll() {
   if (take_some() > 0) return true;
-  if (popped_ - told_ >= kCreditBatch) tell_popped();
+  if (received_.untold() >= kCreditBatch) tell_popped();
   if (!waiter_ || !waiter_->announced()) return false;
-  const auto before = arrived_ + credited_ + completed_;
+  const auto moved = [&] { return received_.arrived() + sent_.credited() + completed_; };
+  const auto before = moved();
   completion_group_->look();
-  return arrived_ + credited_ + completed_ != before || failure() != nullptr;
+  return moved() != before || failure() != nullptr;
 }
 
 void QueuePair::look_before_sleep() {
   // Drain before arming: an arrival may be a word that wakes nobody.
   while (take_some() > 0) {
   }
-  if (popped_ - told_ >= kCreditBatch) tell_popped();
+  if (received_.untold() >= kCreditBatch) tell_popped();
   watch();
   if (is_armed_) return;
   arm();
@@ -76,7 +112,7 @@ void QueuePair::look_before_sleep() {
 
 void QueuePair::watch() {
   if (failure_) return;
-  switch (watchdog_.look(posted_, completed_, devices_.settings())) {
+  switch (watchdog_.look(posted_, completed_, device_.settings())) {
     case Watchdog::Advice::wait:
       return;
     case Watchdog::Advice::ask:
@@ -84,8 +120,8 @@ void QueuePair::watch() {
       if (may_say()) post_nothing();
       return;
     case Watchdog::Advice::give_up:
-      path_.is_down = devices_.is_down_now(port_index_);
-      return fail_with(failure_of_stalled(Watchdog::patience(devices_.settings()), path_));
+      return fail_with(
+          failure_of_stalled(Watchdog::patience(device_.settings()), device_.path_now()));
   }
 }
 
@@ -103,10 +139,10 @@ void QueuePair::post_nothing() {
 int QueuePair::take_some() {
   const bool was_armed = is_armed_;
   std::array<ibv_wc, 8> done;
-  const int count = ibv_poll_cq(completions_, static_cast<int>(done.size()), done.data());
+  const int count = device_.poll(done);
   if (count < 0)
     fail_with({ErrorKind::internal,
-               fmt::format("the completion queue of {} cannot be read", path_.device),
+               fmt::format("the completion queue of {} cannot be read", device_.path().device),
                std::nullopt});
   for (int i = 0; i < count; i++) take(done[static_cast<std::size_t>(i)]);
   if (count == 0 && !is_cause_known_) look_for_events();
@@ -118,23 +154,18 @@ int QueuePair::take_some() {
 void QueuePair::look_for_events() {
   if (forsaken_.load(std::memory_order_relaxed) != 0) [[unlikely]]
     say(Word::leaves, forsaken_.exchange(0));
-  const auto event = alarm_.raised();
+  const auto event = device_.alarm().raised();
   if (!event) return;
   failure_.reset();  // it came from a flushed request
-  fail_with(*verbs::failure_of(*event, path_));
+  fail_with(*verbs::failure_of(*event, device_.path()));
 }
 
 void QueuePair::arm() {
-  // One event at most per arming. Drain old ones, or the next event causes no edge.
-  ibv_cq* queue = nullptr;
-  void* context = nullptr;
-  while (devices_.library().get_cq_event(channel_, &queue, &context) == 0)
-    devices_.library().ack_cq_events(completions_, 1);
-  if (ibv_req_notify_cq(completions_, 0) == 0)
+  if (device_.arm())
     is_armed_ = true;
   else
     fail_with({ErrorKind::internal,
-               fmt::format("the completion queue of {} cannot be armed", path_.device),
+               fmt::format("the completion queue of {} cannot be armed", device_.path().device),
                std::nullopt});
 }
 
@@ -143,8 +174,7 @@ void QueuePair::take(const ibv_wc& completion) {
   if (completion.status != IBV_WC_SUCCESS) {
     // A flushed request has no error of its own: the first other status is the cause.
     if (is_cause_known_) return;
-    path_.is_down = devices_.is_down_now(port_index_);
-    auto failure = failure_of(completion.status, completion.vendor_err, path_);
+    auto failure = failure_of(completion.status, completion.vendor_err, device_.path_now());
     if (is_flush(completion.status)) {
       if (!failure_) failure_ = std::move(failure);
       return;
@@ -161,21 +191,21 @@ void QueuePair::take(const ibv_wc& completion) {
 void QueuePair::take_word(std::uint32_t immediate, std::uint32_t bytes) {
   if (++receives_owed_ == kReceiveBatch) {
     receives_owed_ = 0;
-    if (auto posted = post_receives(); !posted) fail_with(std::move(posted.error()));
+    if (auto posted = device_.post_receives(); !posted) fail_with(std::move(posted.error()));
   }
   const auto count = immediate >> kCountBits & kCountMask;
   const auto nonsense = [&] {
-    fail_with({ErrorKind::corrupt,
-               fmt::format("rank {} at {} sent the invalid word {:#010x} over RDMA; {} slices had "
-                           "arrived, and {} had been sent",
-                           path_.peer, path_.host, immediate, arrived_, pushed_),
-               path_.peer});
+    fail_with(
+        {ErrorKind::corrupt,
+         fmt::format("rank {} at {} sent the invalid word {:#010x} over RDMA; {} slices had "
+                     "arrived, and {} had been sent",
+                     peer_->rank, peer_->host, immediate, received_.arrived(), sent_.pushed()),
+         peer_->rank});
   };
-  if (!take_credits(immediate & kCountMask)) return nonsense();
+  if (!sent_.take_credits(immediate & kCountMask)) return nonsense();
   switch (static_cast<Word>(immediate >> 2 * kCountBits)) {
     case Word::data:
-      if (count != ((arrived_ + 1) & kCountMask) || arrived_ - told_ >= kSlots) return nonsense();
-      arrived_bytes_[arrived_++ % kSlots] = bytes;
+      if (!received_.arrive(count, bytes)) return nonsense();
       return;
     case Word::credit:
       return;
@@ -188,23 +218,12 @@ void QueuePair::take_word(std::uint32_t immediate, std::uint32_t bytes) {
   }
 }
 
-bool QueuePair::take_credits(std::uint32_t count) {
-  const auto more = (count - static_cast<std::uint32_t>(credited_)) & kCountMask;
-  if (more > pushed_ - credited_) return false;
-  credited_ += more;
-  return true;
-}
-
 ibv_send_wr QueuePair::request_of(Word word, std::uint64_t count, bool is_signalled) {
   ibv_send_wr request{};
   request.wr_id = ++posted_;
   request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-  const auto counted = [](std::uint64_t all) {
-    return static_cast<std::uint32_t>(all) & kCountMask;
-  };
   request.imm_data = htonl(static_cast<std::uint32_t>(word) << 2 * kCountBits |
-                           counted(count) << kCountBits | counted(popped_));
-  told_ = popped_;
+                           counted(count) << kCountBits | counted(received_.tell()));
   if (is_signalled) request.send_flags |= IBV_SEND_SIGNALED;
   return request;
 }
@@ -216,14 +235,12 @@ void QueuePair::to_same_place(ibv_send_wr& request, const Slots& slots, std::uin
 }
 
 void QueuePair::post(ibv_send_wr& first) {
-  ibv_send_wr* bad = nullptr;
-  if (pair_ == nullptr) return;  // revoked
-  if (const int code = ibv_post_send(pair_, &first, &bad); code != 0)
-    fail_with(failure_to_post("to send", code, path_));
+  if (const int code = device_.post(first); code != 0)
+    fail_with(failure_to_post("to send", code, device_.path()));
 }
 
 void QueuePair::see_off() {
-  const bool has_data = posted_ != completed_ && pushed_ != credited_;
+  const bool has_data = outstanding() > 0 && !sent_.are_free();
   say(Word::leaves, kBothEnds);
   const auto patience = peer_->is_silent.load(std::memory_order_relaxed) ? kPatienceForSilence
                         : has_data                                       ? kPatienceForData
@@ -242,8 +259,7 @@ void QueuePair::see_off() {
 }
 
 void QueuePair::leave(End end) {
-  // A forked child does not own it.
-  if (process_ != getpid()) return;
+  if (!device_.is_own()) return;
   if (--links_ == 0) return this->end();
   if (!failure_ && left_ != kBothEnds) say(Word::leaves, static_cast<std::uint32_t>(end));
 }
@@ -260,15 +276,12 @@ void QueuePair::end() {
 }
 
 QueuePair::~QueuePair() {
-  if (process_ != getpid()) return;
-  const auto& library = devices_.library();
+  if (!device_.is_own()) return;
   end();
-  if (pair_ != nullptr) library.destroy_qp(pair_);
-  if (completions_ != nullptr) library.destroy_cq(completions_);
-  if (domain_ != nullptr) devices_.alarms_of(port_index_).remove(alarm_);
-  if (channel_ != nullptr) library.destroy_comp_channel(channel_);
+  // Before its slots' memory goes.
+  device_.close();
   for (const auto* const slots : {&out_, &in_})
-    if (slots->registration != nullptr) library.dereg_mr(slots->registration);
+    if (slots->registration != nullptr) device_.release_slots(slots->registration);
 }
 
 }  // namespace ccoll::verbs

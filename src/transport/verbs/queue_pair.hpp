@@ -21,46 +21,26 @@
 /// The service thread opens and connects each direction, perhaps while the other is in use; the
 /// rest belongs to the holder of the owner flag.
 
-#include <unistd.h>
-
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "core/bytes.hpp"
 #include "system/segment.hpp"
 #include "transport/link.hpp"
 #include "transport/slot_budget.hpp"
 #include "transport/verbs/completion_group.hpp"
-#include "transport/verbs/device/device.hpp"
-#include "transport/verbs/device/registration.hpp"
-#include "transport/verbs/errors.hpp"
+#include "transport/verbs/device_pair.hpp"
+#include "transport/verbs/offers.hpp"
+#include "transport/verbs/slot_counts.hpp"
 #include "transport/verbs/watchdog.hpp"
 #include "transport/waiter.hpp"
 
 namespace ccoll::verbs {
-
-/// One end's address, as the other end must know it for one direction.
-struct QueuePairAddress {
-  std::uint32_t number = 0;
-  std::uint32_t first_packet = 0;
-  std::uint16_t lid = 0;
-  std::uint8_t mtu = 0;
-  GidBytes gid{};
-  std::uint32_t key = 0;   ///< of the direction's slots
-  std::uint64_t base = 0;  ///< their address
-
-  static constexpr std::size_t kBytes = 4 + 4 + 2 + 1 + 16 + 4 + 8;
-};
-net::Writer& write(net::Writer& writer, const QueuePairAddress& address);
-QueuePairAddress read_queue_pair_address(net::Reader& reader);
 
 /// An end of a direction; a bit each.
 enum class End : std::uint32_t { sends = 1, receives = 2 };
@@ -73,39 +53,20 @@ struct Peer {
   std::atomic<bool> is_silent{false};
 };
 
-/// Receiver memory that payloads may be written to: bytes [begin, begin + bytes) of the link's
-/// payloads. The layout is that of the sender's memory.
-struct Offer {
-  std::uint64_t begin = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t address = 0;
-  std::uint32_t key = 0;
-  std::uint32_t is_of_one = 0;   ///< it serves one slice that fills it exactly, or none
-  std::uint32_t is_for_all = 0;  ///< also serves slices below kWorthPlacing: no CPU could copy them
-  std::uint32_t checksum = 0;    ///< always sent: a flipped bit would move bytes to another place
-};
-
 /// Precedes a payload in its slot.
 struct SlotHead {
   std::uint32_t offers_seen = 0;  ///< offers that the sender has seen
   std::uint32_t is_placed = 0;    ///< the payload lies where the receiver wanted it
   SliceHeader slice;
 };
-static_assert(sizeof(Offer) == 40 && sizeof(SlotHead) == 40);
+static_assert(sizeof(SlotHead) == 40);
 
 class QueuePair {
  public:
-  /// Slices in flight. The receiver returns kCreditBatch credits when it is idle, more of them at
-  /// once, so that the sender can always use kLinkSlots.
-  static constexpr std::uint32_t kSlots = 8;
-  static constexpr std::uint32_t kCreditBatch = kSlots / 2;
-  static_assert(kSlots - kCreditBatch >= kLinkSlots);
   static constexpr std::size_t kSlotBytes = kCommonSliceBytes;
   /// The header ends where the payload begins, on a cache line's border.
   static constexpr std::size_t kPayloadAt = 64;
   static constexpr std::size_t kStride = kPayloadAt + kSlotBytes;
-  /// Offers that are made and not yet seen by the sender.
-  static constexpr std::uint32_t kOffers = 4;
   static constexpr std::size_t kOffersAt = kSlots * kStride;
   static constexpr std::size_t kMemoryBytes = kOffersAt + kOffers * sizeof(Offer);
   /// Smaller payloads are copied: that is faster than looking up their registration.
@@ -152,14 +113,12 @@ class QueuePair {
   void look_before_sleep();
 
   // For the sender.
-  bool has_room() const {
-    return has_slot() && posted_ - completed_ < kMostPosted && takes_slices();
-  }
+  bool has_room() const { return has_slot() && outstanding() < kMostPosted && takes_slices(); }
   bool takes_slices() const { return !failure_ && !peer_left(End::receives); }
   /// The part of has_room() that stays true until the next slice, whatever another link of this
   /// queue pair or group finds meanwhile.
-  bool has_slot() const { return pushed_ - credited_ < kSlots; }
-  std::byte* room() { return slot(out_, pushed_) + kPayloadAt; }
+  bool has_slot() const { return sent_.has_room(); }
+  std::byte* room() { return slot(out_, sent_.pushed()) + kPayloadAt; }
   void push(const SliceHeader& header);
   /// False if the device does not know that memory; then push() the slice instead.
   bool lend(const SliceHeader& header, const std::byte* data);
@@ -174,7 +133,7 @@ class QueuePair {
   }
 
   // For the receiver.
-  bool there() const { return arrived_ != popped_; }
+  bool there() const { return received_.is_any_there(); }
   /// The front slice; none if its head contradicts the arrival.
   std::optional<ReceiveLink::View> front();
   void pop(std::size_t bytes);
@@ -183,7 +142,7 @@ class QueuePair {
   void offer(std::uint64_t begin, std::byte* data, std::size_t bytes, bool is_of_one,
              std::shared_ptr<const Registration> memory = nullptr);
   /// Payload bytes of the popped slices.
-  std::uint64_t popped_bytes() const { return popped_bytes_; }
+  std::uint64_t popped_bytes() const { return received_.popped_bytes(); }
 
   /// For either end.
   Result<std::shared_ptr<const DirectMemory>> make_direct(const ExportedMemory& memory) const;
@@ -204,10 +163,8 @@ class QueuePair {
   void fail_with(Failure failure);
 
  private:
-  /// Receives are posted in batches of this size, as soon as that many have been consumed.
-  static constexpr std::uint32_t kReceiveBatch = 4;
-  static constexpr std::uint32_t kCountBits = 15;
-  static constexpr std::uint32_t kCountMask = (1U << kCountBits) - 1;
+  /// Receives are posted again as soon as that many have been consumed.
+  static constexpr std::uint32_t kReceiveBatch = DevicePair::kReceiveBatch;
   static constexpr std::uint32_t kBothEnds = 3;
   /// Last words: of one end, of an end that nobody takes, and of both.
   static constexpr std::uint32_t kLeaves = 3;
@@ -233,11 +190,6 @@ class QueuePair {
     std::uint32_t peer_key = 0;
     std::uint64_t peer_base = 0;
   };
-  /// An offer of this end, and the registration that it needs meanwhile.
-  struct Wanted {
-    Offer offer;
-    std::shared_ptr<const Registration> memory;
-  };
   /// Memory that will be lent.
   struct Announced {
     std::shared_ptr<const Registration> memory;
@@ -247,18 +199,14 @@ class QueuePair {
   };
 
   QueuePair(const Devices& devices, std::shared_ptr<Peer> peer)
-      : devices_(devices), peer_(std::move(peer)) {}
-  Status create(const PortChoice& choice);
-  Status create_queue_pair();
-  Status connect_to(const QueuePairAddress& peer);
-  Status modify(ibv_qp_attr& attributes, int mask, const char* what);
-  /// Posts kReceiveBatch of them.
-  Status post_receives();
+      : peer_(std::move(peer)), device_(devices) {}
   /// Returns credits, or leaves them for later if the queue has no room.
   void tell_popped();
+  /// Sends whose completion has not come.
+  std::uint64_t outstanding() const { return posted_ - completed_; }
   /// Whether a credit or an offer fits into the queue, beside a slice that was promised room. If
   /// the peer's device confirms late, more words than kSends provides for may be due.
-  bool may_say() const { return posted_ - completed_ < kSends - kLeaves - kWritesOfSlice; }
+  bool may_say() const { return outstanding() < kSends - kLeaves - kWritesOfSlice; }
   void say(Word word, std::uint64_t count) { post(request_of(word, count, true)); }
   ibv_send_wr request_of(Word word, std::uint64_t count, bool is_signalled);
   void post(ibv_send_wr&& first) { post(first); }
@@ -269,9 +217,7 @@ class QueuePair {
   void send(const SliceHeader& header, const std::byte* payload, const Registration* lent);
   /// The memory of the next announced slice, if this is that slice.
   std::shared_ptr<const Registration> take_announced(const std::byte* data, std::size_t bytes);
-  const Offer* offer_for(std::size_t bytes);
   bool take_offer(std::uint32_t count);
-  bool take_credits(std::uint32_t count);
   void drop_announced();
   void take(const ibv_wc& completion);
   void take_word(std::uint32_t immediate, std::uint32_t bytes);
@@ -292,24 +238,10 @@ class QueuePair {
     return slots.memory->data() + kOffersAt + count % kOffers * sizeof(Offer);
   }
 
-  const Devices& devices_;
   const std::shared_ptr<Peer> peer_;
-  const pid_t process_ = getpid();
-  Path path_;
-  std::size_t port_index_ = 0;
-  Alarm alarm_;
-  std::uint8_t port_ = 1;
-  bool is_global_ = true;
-  int gid_index_ = 0;
-  ibv_pd* domain_ = nullptr;
-  Registrations* registrations_ = nullptr;
+  DevicePair device_;
   Slots out_;
   Slots in_;
-  ibv_comp_channel* channel_ = nullptr;
-  ibv_cq* completions_ = nullptr;
-  ibv_qp* pair_ = nullptr;
-  std::uint32_t most_inline_ = 0;
-  QueuePairAddress address_;  ///< as created, without slots
   std::mutex mutex_;
   std::optional<std::uint32_t> peer_number_;  // guarded by mutex_; once set, connected_ holds:
   Status connected_;                          // guarded by mutex_
@@ -325,21 +257,12 @@ class QueuePair {
 
   std::uint64_t posted_ = 0;     ///< sends of any word
   std::uint64_t completed_ = 0;  ///< of those posted
-  std::uint64_t pushed_ = 0;     ///< slices, of which the peer has popped credited_
-  std::uint64_t credited_ = 0;
-  std::uint64_t arrived_ = 0;  ///< slices; popped_ of them are popped, told_ reported
-  std::uint64_t popped_ = 0;
-  std::uint64_t told_ = 0;
-  std::array<std::uint32_t, kSlots> arrived_bytes_{};
-  std::uint64_t pushed_bytes_ = 0;  ///< of payloads
-  std::uint64_t popped_bytes_ = 0;
+  SentSlots sent_;
+  ReceivedSlots received_;
   std::uint64_t lent_until_ = 0;  ///< what is posted before this count may lie in lent memory
   std::vector<Announced> announced_;
-  std::deque<Offer> offers_;        ///< the peer's, still usable for slices
-  std::uint32_t offers_seen_ = 0;   ///< number of the peer's
-  std::deque<Wanted> wanted_;       ///< this end's, still usable for slices
-  std::uint32_t offers_made_ = 0;   ///< number of this end's
-  std::uint32_t offers_known_ = 0;  ///< of those, the peer has seen this many
+  TakenOffers taken_;
+  MadeOffers made_;
   std::uint32_t left_ = 0;          ///< ends of the peer that are gone
   std::optional<Failure> failure_;
   bool is_cause_known_ = false;  ///< failure_ is more than a flushed request

@@ -19,10 +19,6 @@ constexpr std::chrono::milliseconds kPatienceForFarewell{20};
 
 std::uint64_t address_of(const std::byte* data) { return reinterpret_cast<std::uint64_t>(data); }
 
-std::uint32_t checksum_of(const Offer& offer) {
-  return crc32c(0, &offer, offsetof(Offer, checksum));
-}
-
 /// With checksums, the slice's checksum covers the rest of the head too. A second call undoes it.
 void mix_checksum(SlotHead& head) {
   head.slice.reserved ^= crc32c(0, &head, offsetof(SlotHead, slice));
@@ -35,7 +31,7 @@ void QueuePair::push(const SliceHeader& header) { send(header, room(), nullptr);
 bool QueuePair::lend(const SliceHeader& header, const std::byte* data) {
   auto memory = take_announced(data, header.bytes);
   if (header.bytes < kWorthPlacing && !(memory && memory->is_exported())) return false;
-  if (!memory) memory = registrations_->find(data, header.bytes);
+  if (!memory) memory = device_.find(data, header.bytes);
   if (!memory) return false;
   send(header, data, memory.get());
   lent_until_ = posted_;
@@ -47,13 +43,13 @@ void QueuePair::send(const SliceHeader& header, const std::byte* payload,
   const Offer* offer = nullptr;
   if (header.bytes >= kWorthPlacing) {
     take_some();  // an offer may just have arrived
-    offer = offer_for(header.bytes);
-  } else if (!offers_.empty()) {
-    offer = offer_for(header.bytes);
+    offer = taken_.for_slice(sent_.bytes(), header.bytes);
+  } else if (!taken_.empty()) {
+    offer = taken_.for_slice(sent_.bytes(), header.bytes);
     if (offer != nullptr && offer->is_for_all == 0) offer = nullptr;
   }
   std::byte* const place = room() - sizeof(SlotHead);
-  SlotHead head{offers_seen_, offer != nullptr, header};
+  SlotHead head{taken_.seen(), offer != nullptr, header};
   mix_checksum(head);
   std::memcpy(place, &head, sizeof head);
   std::array<ibv_sge, 2> parts{{
@@ -67,17 +63,17 @@ void QueuePair::send(const SliceHeader& header, const std::byte* payload,
     placing.opcode = IBV_WR_RDMA_WRITE;
     placing.sg_list = &parts[1];
     placing.num_sge = 1;
-    placing.wr.rdma.remote_addr = offer->address + (pushed_bytes_ - offer->begin);
+    placing.wr.rdma.remote_addr = offer->address + (sent_.bytes() - offer->begin);
     placing.wr.rdma.rkey = offer->key;
   }
-  pushed_++;
-  pushed_bytes_ += header.bytes;
-  auto request = request_of(Word::data, pushed_, lent != nullptr || pushed_ % kSignalEvery == 0);
+  sent_.push(header.bytes);
+  const auto count = sent_.pushed();
+  auto request = request_of(Word::data, count, lent != nullptr || count % kSignalEvery == 0);
   request.sg_list = parts.data();
   request.num_sge = 1;
   if (offer == nullptr && lent != nullptr) request.num_sge = 2;
   if (offer == nullptr && lent == nullptr) parts[0].length += header.bytes;
-  if (request.num_sge == 1 && parts[0].length <= most_inline_)
+  if (request.num_sge == 1 && parts[0].length <= device_.most_inline())
     request.send_flags |= IBV_SEND_INLINE;
   to_same_place(request, out_, address_of(place));
   placing.next = &request;
@@ -95,8 +91,8 @@ std::shared_ptr<const Registration> QueuePair::take_announced(const std::byte* d
 }
 
 void QueuePair::announce(const std::byte* data, std::size_t bytes) {
-  if (bytes < kWorthRegistering || failure_ || registrations_->find(data, bytes)) return;
-  if (auto memory = Registration::make(devices_.library(), domain_, data, bytes))
+  if (bytes < kWorthRegistering || failure_ || device_.find(data, bytes)) return;
+  if (auto memory = device_.register_memory(data, bytes))
     announced_.push_back({std::move(memory), data, bytes, bytes});
 }
 
@@ -108,7 +104,7 @@ void QueuePair::announce(const std::byte* data, std::size_t bytes,
 Result<std::shared_ptr<const DirectMemory>> QueuePair::make_direct(
     const ExportedMemory& memory) const {
   if (failure_) return tl::unexpected(*failure_);
-  auto made = Registration::make(devices_.library(), domain_, memory);
+  auto made = device_.register_memory(memory);
   if (!made) return tl::unexpected(std::move(made.error()));
   return std::move(*made);
 }
@@ -116,7 +112,8 @@ Result<std::shared_ptr<const DirectMemory>> QueuePair::make_direct(
 std::shared_ptr<const Registration> QueuePair::registration_of(
     std::shared_ptr<const DirectMemory> memory) const {
   auto registration = std::static_pointer_cast<const Registration>(std::move(memory));
-  CCOLL_CHECK(registration->domain() == domain_, "memory of another link, of {}", path_.device);
+  CCOLL_CHECK(device_.is_of_domain(*registration), "memory of another link, of {}",
+              device_.path().device);
   return registration;
 }
 
@@ -124,43 +121,33 @@ void QueuePair::drop_announced() {
   std::erase_if(announced_, [](const Announced& each) { return each.left == 0; });
 }
 
-const Offer* QueuePair::offer_for(std::size_t bytes) {
-  while (!offers_.empty() && offers_.front().begin + offers_.front().bytes <= pushed_bytes_)
-    offers_.pop_front();
-  if (offers_.empty()) return nullptr;
-  const Offer& next = offers_.front();
-  if (next.begin > pushed_bytes_ || bytes > next.begin + next.bytes - pushed_bytes_) return nullptr;
-  return next.is_of_one != 0 && bytes != next.bytes ? nullptr : &next;
-}
-
 bool QueuePair::take_offer(std::uint32_t count) {
-  if (pushed_ == 0 || count != ((offers_seen_ + 1) & kCountMask)) return false;
+  // Without a slice that was pushed there may be no place yet.
+  if (sent_.pushed() == 0 || count != counted(taken_.seen() + 1)) return false;
   Offer offer;
-  std::memcpy(&offer, offer_place(out_, offers_seen_++), sizeof offer);
-  if (offer.checksum != checksum_of(offer)) return false;
-  offers_.push_back(offer);
-  return true;
+  std::memcpy(&offer, offer_place(out_, taken_.seen()), sizeof offer);
+  return taken_.take(offer);
 }
 
 void QueuePair::offer(std::uint64_t begin, std::byte* data, std::size_t bytes, bool is_of_one,
                       std::shared_ptr<const Registration> memory) {
   // The peer must be ready: a missed offer would be sent again, much later.
-  if (arrived_ == 0 || failure_ || peer_left(End::sends) || !may_say() ||
-      offers_made_ - offers_known_ >= kOffers)
+  if (received_.arrived() == 0 || failure_ || peer_left(End::sends) || !may_say() ||
+      !made_.has_room())
     return;
-  if (!memory) memory = registrations_->find(data, bytes);
+  if (!memory) memory = device_.find(data, bytes);
   if (!memory && !is_of_one && bytes >= kWorthRegistering)
-    memory = Registration::make(devices_.library(), domain_, data, bytes);
+    memory = device_.register_memory(data, bytes);
   if (!memory) return;
-  Offer offer{
-      begin, bytes, address_of(data), memory->remote_key(), is_of_one, memory->is_exported(), 0};
-  offer.checksum = checksum_of(offer);
-  std::byte* const place = offer_place(in_, offers_made_++);
+  std::byte* const place = offer_place(in_, made_.made());
+  const auto key = memory->remote_key();
+  const bool is_for_all = memory->is_exported();
+  const Offer offer = made_.make({begin, bytes, address_of(data), key, is_of_one, is_for_all, 0},
+                                 std::move(memory));
   std::memcpy(place, &offer, sizeof offer);
-  wanted_.push_back({offer, std::move(memory)});
   ibv_sge part{address_of(place), sizeof offer, in_.registration->lkey};
-  auto request = request_of(Word::offer, offers_made_, true);
-  if (part.length <= most_inline_) request.send_flags |= IBV_SEND_INLINE;
+  auto request = request_of(Word::offer, made_.made(), true);
+  if (part.length <= device_.most_inline()) request.send_flags |= IBV_SEND_INLINE;
   request.sg_list = &part;
   request.num_sge = 1;
   to_same_place(request, in_, part.addr);
@@ -168,36 +155,27 @@ void QueuePair::offer(std::uint64_t begin, std::byte* data, std::size_t bytes, b
 }
 
 std::optional<ReceiveLink::View> QueuePair::front() {
-  const std::byte* const place = slot(in_, popped_) + kPayloadAt;
+  const std::byte* const place = slot(in_, received_.popped()) + kPayloadAt;
   SlotHead head;
   std::memcpy(&head, place - sizeof head, sizeof head);
   mix_checksum(head);
   const auto bytes = head.slice.bytes;
-  const auto came = arrived_bytes_[popped_ % kSlots];
-  if (head.offers_seen - offers_known_ > offers_made_ - offers_known_) return std::nullopt;
-  offers_known_ = head.offers_seen;
+  const auto came = received_.front_bytes();
+  if (!made_.has_seen(head.offers_seen)) return std::nullopt;
   if (head.is_placed == 0) {
     if (bytes > kSlotBytes || came != sizeof head + bytes) return std::nullopt;
     return ReceiveLink::View{head.slice, place};
   }
-  const auto wanted = std::ranges::find_if(wanted_, [&](const Wanted& each) {
-    return each.offer.begin <= popped_bytes_ &&
-           popped_bytes_ + bytes <= each.offer.begin + each.offer.bytes;
-  });
-  if (came != sizeof head || wanted == wanted_.end()) return std::nullopt;
-  const auto& offer = wanted->offer;
-  return ReceiveLink::View{head.slice, reinterpret_cast<const std::byte*>(
-                                           offer.address + (popped_bytes_ - offer.begin))};
+  const std::byte* const placed = made_.place_of(received_.popped_bytes(), bytes);
+  if (came != sizeof head || placed == nullptr) return std::nullopt;
+  return ReceiveLink::View{head.slice, placed};
 }
 
 void QueuePair::pop(std::size_t bytes) {
-  popped_++;
-  popped_bytes_ += bytes;
-  while (!wanted_.empty() &&
-         wanted_.front().offer.begin + wanted_.front().offer.bytes <= popped_bytes_)
-    wanted_.pop_front();
+  received_.pop(bytes);
+  made_.drop_before(received_.popped_bytes());
   // Delay credits: the peer may need this rank's next slice more urgently.
-  if (popped_ - told_ > kCreditBatch) tell_popped();
+  if (received_.untold() > kCreditBatch) tell_popped();
 }
 
 void QueuePair::tell_popped() {
@@ -205,8 +183,8 @@ void QueuePair::tell_popped() {
 }
 
 void QueuePair::revoke() {
-  if (pair_ == nullptr) return;
-  if (drained() && wanted_.empty()) return announced_.clear();
+  if (!device_.has_pair()) return;
+  if (drained() && made_.empty()) return announced_.clear();
   if (!failure_ && left_ != kBothEnds) {
     // Without this, the peer's links to this rank would wait for answers that never come.
     say(Word::leaves, kBothEnds);
@@ -217,14 +195,13 @@ void QueuePair::revoke() {
   if (!failure_)
     failure_ = {
         ErrorKind::aborted,
-        fmt::format("the link to rank {} was given up when its communicator failed", path_.peer),
+        fmt::format("the link to rank {} was given up when its communicator failed", peer_->rank),
         std::nullopt};
   is_cause_known_ = true;
-  // Returns once the device has let go of the memory.
-  devices_.library().destroy_qp(std::exchange(pair_, nullptr));
+  device_.destroy_pair();
   lent_until_ = 0;
   announced_.clear();
-  wanted_.clear();
+  made_.clear();
 }
 
 }  // namespace ccoll::verbs

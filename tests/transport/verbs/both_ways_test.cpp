@@ -205,7 +205,7 @@ TEST_CASE("rdma: nothing is told to a sender that has left", "[transport][verbs]
   Both both;
   both.open(0);
   // One credit message covers this many when there is no other traffic.
-  for (std::uint64_t i = 0; i < verbs::QueuePair::kCreditBatch; i++) both.exchange(0, i);
+  for (std::uint64_t i = 0; i < verbs::kCreditBatch; i++) both.exchange(0, i);
   both.senders[0].reset();
   const auto before = rdma::times_called(Call::post_send);
   REQUIRE(eventually(*both.pair, [&] {

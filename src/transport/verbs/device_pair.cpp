@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// How queue pairs are made, and each of their directions opened and connected, on the service
-// thread.
+#include "transport/verbs/device_pair.hpp"
+
 #include <fcntl.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <random>
+#include <utility>
 
 #include "system/file_descriptor.hpp"
-#include "transport/verbs/queue_pair.hpp"
 
 namespace ccoll::verbs {
 namespace {
@@ -45,17 +45,28 @@ QueuePairAddress read_queue_pair_address(net::Reader& reader) {
   return address;
 }
 
-Result<std::shared_ptr<QueuePair>> QueuePair::make(const Devices& devices, const PortChoice& choice,
-                                                   std::shared_ptr<Peer> peer) {
-  std::shared_ptr<QueuePair> made(new QueuePair(devices, std::move(peer)));
-  CCOLL_TRY(made->create(choice));
-  return made;
+DevicePair::~DevicePair() {
+  if (is_own()) close();
 }
 
-Status QueuePair::create(const PortChoice& choice) {
+void DevicePair::close() {
+  const auto& library = devices_.library();
+  destroy_pair();
+  if (completions_ != nullptr) library.destroy_cq(std::exchange(completions_, nullptr));
+  if (domain_ != nullptr) devices_.alarms_of(port_index_).remove(alarm_);
+  if (channel_ != nullptr) library.destroy_comp_channel(std::exchange(channel_, nullptr));
+}
+
+void DevicePair::destroy_pair() {
+  if (pair_ != nullptr) devices_.library().destroy_qp(std::exchange(pair_, nullptr));
+}
+
+Status DevicePair::create(const PortChoice& choice, Path path, std::uint32_t sends,
+                          std::uint32_t receives) {
   const auto& library = devices_.library();
   const Port& port = devices_.ports()[choice.port];
-  path_ = {peer_->rank, peer_->host, fmt::format("{} port {}", port.device, port.number)};
+  path_ = std::move(path);
+  path_.device = fmt::format("{} port {}", port.device, port.number);
   port_ = port.number;
   port_index_ = choice.port;
   devices_.alarms_of(port_index_).add(alarm_);
@@ -69,56 +80,59 @@ Status QueuePair::create(const PortChoice& choice) {
   }
   if (channel_ == nullptr) return refused("creating a completion channel", path_);
   fcntl(channel_->fd, F_SETFL, fcntl(channel_->fd, F_GETFL) | O_NONBLOCK);
-  completions_ = library.create_cq(domain_->context, kReceives + kSends, &alarm_, channel_, 0);
+  completions_ =
+      library.create_cq(domain_->context, static_cast<int>(receives + sends), &alarm_, channel_, 0);
   if (completions_ == nullptr) return refused("creating a completion queue", path_);
-  CCOLL_TRY(create_queue_pair());
+  CCOLL_TRY(create_pair(sends, receives));
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = port_;
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
   CCOLL_TRY(modify(attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
                    "initialized"));
-  for (std::uint32_t posted = 0; posted < kReceives; posted += kReceiveBatch)
+  for (std::uint32_t posted = 0; posted < receives; posted += kReceiveBatch)
     CCOLL_TRY(post_receives());
   address_ = {
       pair_->qp_num, std::random_device{}() & kPacketMask, port.lid, port.mtu, choice.gid, 0, 0};
   return {};
 }
 
-bool QueuePair::is_free(End end, std::optional<std::uint32_t> number) {
-  std::lock_guard lock(mutex_);
-  return !is_over_ && !slots_of(end).memory &&
-         (!number || peer_number_.value_or(*number) == *number);
+Status DevicePair::post_receives() {
+  // No buffers: writes go to the slots.
+  std::array<ibv_recv_wr, kReceiveBatch> requests{};
+  for (std::size_t i = 1; i < requests.size(); i++) requests[i - 1].next = &requests[i];
+  ibv_recv_wr* bad = nullptr;
+  if (pair_ == nullptr) return {};
+  if (const int code = ibv_post_recv(pair_, requests.data(), &bad); code != 0)
+    return tl::unexpected(failure_to_post("to receive", code, path_));
+  return {};
 }
 
-Result<QueuePairAddress> QueuePair::open(End end, SlotBudget::Share share) {
-  // A shared mapping: after fork(), the device and this process keep the same pages.
-  auto memory = Segment::make("ccoll-rdma", kMemoryBytes);
-  if (!memory) return tl::unexpected(memory.error());
-  (*memory)->close_file();
-  std::lock_guard lock(mutex_);
-  Slots& slots = slots_of(end);
-  slots.share = std::move(share);
-  slots.memory = std::move(*memory);
-  slots.registration = devices_.library().reg_mr(domain_, slots.memory->data(), kMemoryBytes,
-                                                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-  if (slots.registration == nullptr)
-    return tl::unexpected(refused("registering memory", path_).error());
-  auto address = address_;
-  address.key = slots.registration->rkey;
-  address.base = reinterpret_cast<std::uint64_t>(slots.memory->data());
-  return address;
+bool DevicePair::arm() {
+  // One event at most per arming. Drain old ones, or the next event causes no edge.
+  ibv_cq* queue = nullptr;
+  void* context = nullptr;
+  while (devices_.library().get_cq_event(channel_, &queue, &context) == 0)
+    devices_.library().ack_cq_events(completions_, 1);
+  return ibv_req_notify_cq(completions_, 0) == 0;
 }
 
-Status QueuePair::create_queue_pair() {
+Result<ibv_mr*> DevicePair::register_slots(std::byte* data, std::size_t bytes) const {
+  auto* const slots = devices_.library().reg_mr(domain_, data, bytes,
+                                                IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  if (slots == nullptr) return tl::unexpected(refused("registering memory", path_).error());
+  return slots;
+}
+
+Status DevicePair::create_pair(std::uint32_t sends, std::uint32_t receives) {
   // Devices differ in their inline limit, and refuse rather than grant less.
   for (std::uint32_t bytes = kInlineAsked;; bytes /= 2) {
     ibv_qp_init_attr attributes{};
     attributes.qp_context = &alarm_;
     attributes.send_cq = attributes.recv_cq = completions_;
     attributes.qp_type = IBV_QPT_RC;
-    attributes.cap = {.max_send_wr = kSends,
-                      .max_recv_wr = kReceives,
+    attributes.cap = {.max_send_wr = sends,
+                      .max_recv_wr = receives,
                       .max_send_sge = 2,
                       .max_recv_sge = 1,
                       .max_inline_data = bytes};
@@ -131,28 +145,14 @@ Status QueuePair::create_queue_pair() {
   }
 }
 
-Status QueuePair::modify(ibv_qp_attr& attributes, int mask, const char* what) {
+Status DevicePair::modify(ibv_qp_attr& attributes, int mask, const char* what) {
   const int code = devices_.library().modify_qp(pair_, &attributes, mask);
   if (code == 0) return {};
   return fail(ErrorKind::exhausted, "a queue pair of {} to rank {} at {} cannot be {}: {}",
               path_.device, path_.peer, path_.host, what, std::strerror(code));
 }
 
-Status QueuePair::connect(End end, const QueuePairAddress& peer) {
-  std::lock_guard lock(mutex_);
-  if (!peer_number_) {
-    peer_number_ = peer.number;
-    connected_ = connect_to(peer);
-  }
-  if (!connected_) return connected_;
-  if (*peer_number_ != peer.number)
-    return fail(ErrorKind::unsupported, "it answers for another queue pair than before");
-  slots_of(end).peer_key = peer.key;
-  slots_of(end).peer_base = peer.base;
-  return {};
-}
-
-Status QueuePair::connect_to(const QueuePairAddress& peer) {
+Status DevicePair::connect(const QueuePairAddress& peer) {
   const auto& settings = devices_.settings();
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_RTR;

@@ -61,7 +61,7 @@ const std::map<std::string, std::string> kMayInclude = {
      "core system net net/wire schedule algorithms rendezvous control transport engine gpu comm "
      "comm/api comm/failures"},
     {"comm/messages",
-     "core system schedule transport engine gpu comm/api comm/groups comm/progress "
+     "core schedule transport engine gpu comm/api comm/groups comm/progress "
      "comm/record"},
     {"comm/progress",
      "core system algorithms verify transport engine gpu comm/api comm/failures comm/streams"},

@@ -35,14 +35,14 @@ struct CheckedCall {
   Call call;
   const CallOptions& options;
 
-  bool is_for_stream() const { return options.stream || communicator->is_for_streams(call); }
+  bool is_for_stream() const { return options.stream || communicator->streams().are_for(call); }
 
   Work by_stream(Until until) {
     if (until == Until::done && !options.stream && options.unfinished == nullptr) {
-      value(communicator->run_in_stream(call));
+      value(communicator->streams().run(call));
       return {};
     }
-    auto work = value(communicator->begin_in_stream(std::move(call), options.stream));
+    auto work = value(communicator->streams().begin(std::move(call), options.stream));
     if (until == Until::done && options.unfinished != nullptr) *options.unfinished = work;
     return work;
   }
@@ -142,14 +142,14 @@ Result<Question> question(const Implementation& communicator, std::string_view o
   auto problem = communicator.planner().problem_of(*asked);
   auto forced = communicator.planner().forced(asked->algorithm);
   forced.order = order_of(asked->op, asked->type, communicator.planner().is_deterministic());
-  if (!communicator.has_device_way() || !suits_devices(*asked)) {
+  if (!communicator.streams().has_device_way() || !suits_devices(*asked)) {
     std::string rounded;
     if (asked->ragged() && !sizes_are_private(problem) && problem.count != count)
       rounded = fmt::format("planned as if its blocks had {} elements\n", problem.count);
     return Question{std::move(problem), asked->type, forced, communicator.planner().costs(),
                     std::move(rounded)};
   }
-  const auto& pick = communicator.device_way();
+  const auto& pick = communicator.streams().device_way();
   const auto limits = device_limits(pick.way).front();
   return Question{std::move(problem), asked->type, limited(forced, limits),
                   device_costs(pick.way, communicator.size(), pick.gpus, limits),

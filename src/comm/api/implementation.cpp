@@ -29,7 +29,7 @@ Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std
                 [this](Failure failure, std::string_view label) {
                   return for_caller(std::move(failure), label);
                 }),
-      stream_calls_(group_.size(), options.device.staging_bytes) {
+      streams_(*this, group_.size(), options.device.staging_bytes) {
   member_->enter();
 }
 
@@ -96,12 +96,12 @@ Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementati
 Status Communicator::Implementation::make_whole() {
   const std::stop_callback ended(Patience::of_thread().stop,
                                  [this] { abort("its start-up was ended"); });
-  CCOLL_TRY(find_device());
+  CCOLL_TRY(streams_.find_device());
   background_ = Background::make(member_->service()->context(), shared_from_this(), waiter_);
   dump_signal_ = DumpSignal::join(shared_from_this());
   member_->control().subscribe(id_, shared_from_this());
   subscribed_ = true;
-  return find_device_way();
+  return streams_.find_device_way();
 }
 
 void Communicator::Implementation::configure() {
@@ -145,7 +145,7 @@ Status Communicator::Implementation::close(bool is_told) {
   std::optional<Failure> late;
   {
     const Owner owned(*this);
-    if (has_device_way() && !verdict_.broken()) end_what_devices_made(owned);
+    if (streams_.has_device_way() && !verdict_.broken()) streams_.end_what_devices_made(owned);
     was_told = verdict_.broken().has_value();
     if (!was_told && record_.is_requested()) write_dump(owned, record_.requested_reason());
     // A lost link may only mean that its rank has left.
@@ -160,7 +160,7 @@ Status Communicator::Implementation::close(bool is_told) {
       }
     }
     if (!verdict_.broken()) break_with(owned, destroyed(), false);
-    stream_calls_.abandon(owned, for_caller(destroyed()));
+    streams_.calls().abandon(owned, for_caller(destroyed()));
     if (auto* tracing = record_.tracing()) tracing->write();
   }
   publish_end(!was_told);
@@ -293,7 +293,7 @@ Status Communicator::Implementation::make_ready(Owned owned, const Call& call,
                                                 CollectiveOperation& operation) {
   auto& run = operation.run;
   run.signature = signature_of(call);
-  if (call.on_device) return make_ready_beside(owned, *call.on_device, operation);
+  if (call.on_device) return streams_.make_ready_beside(owned, *call.on_device, operation);
   auto plan = plan_for(owned, call, run.signature);
   if (!plan) return tl::unexpected(plan.error());
   operation.plan = *plan;
@@ -352,13 +352,15 @@ Clock::time_point Communicator::Implementation::supervise(Owned owned, Clock::ti
   return guarded(owned, [&] { return std::optional(look_at_limits(owned, now)); }).value_or(now);
 }
 
+void Communicator::Implementation::begin_what_is_reached() { background_->schedule(); }
+
 bool Communicator::Implementation::progress(Owned owned, Messages::Attention attention) try {
   bool moved = false;
   if (verdict_.has_news() && take_news(owned, !verdict_.suspicion())) return true;
   if (is_forked() || (verdict_.suspicion() && !verdict_.broken())) return false;
   // Do this in a broken communicator, too: its streams must go on.
-  if (stream_calls_.busy(owned)) [[unlikely]]
-    moved |= stream_calls_.advance(owned, *this);
+  if (streams_.calls().busy(owned)) [[unlikely]]
+    moved |= streams_.calls().advance(owned, *this);
   moved |= !collectives_(owned).empty() && advance_collective(owned);
   if (verdict_.broken() || verdict_.suspicion()) return false;
   auto messages_moved = messages_(owned).advance(attention);
@@ -367,8 +369,8 @@ bool Communicator::Implementation::progress(Owned owned, Messages::Attention att
     return false;
   }
   moved |= *messages_moved;
-  if (stream_calls_.busy(owned)) [[unlikely]]
-    moved |= stream_calls_.advance(owned, *this);
+  if (streams_.calls().busy(owned)) [[unlikely]]
+    moved |= streams_.calls().advance(owned, *this);
   if (!moved && verdict_.has_news() && take_news(owned)) return true;
   if (moved) turns_.move();
   if (moved && waits_reported_(owned)) take_waits_back(owned);

@@ -9,7 +9,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "algorithms/algorithms.hpp"
@@ -34,8 +33,7 @@
 #include "comm/progress/sweep.hpp"
 #include "comm/progress/turns.hpp"
 #include "comm/record/record.hpp"
-#include "comm/streams/device_ways.hpp"
-#include "comm/streams/stream_calls.hpp"
+#include "comm/streams/streams.hpp"
 #include "engine/links.hpp"
 #include "engine/plan.hpp"
 #include "system/log.hpp"
@@ -44,10 +42,6 @@ namespace ccoll {
 
 class Background;
 class DumpSignal;
-namespace device {
-class ExchangeDoor;
-struct DoorAddress;
-}  // namespace device
 
 class Communicator::Implementation final
     : public ControlObserver,
@@ -80,6 +74,10 @@ class Communicator::Implementation final
     if constexpr (!std::is_void_v<T>) return std::move(*result);
   }
   const Planner& planner() const { return planner_; }
+  const CommunicatorOptions& options() const { return options_; }
+  std::uint64_t id() const { return id_; }
+  /// By rank of the job.
+  const std::vector<PeerAddress>& job_table() const { return member_->table(); }
   Result<std::string> transport_to(Rank peer) const;
 
   /// Holds the owner flag, whose holder makes progress. On release, operations still under way
@@ -134,33 +132,12 @@ class Communicator::Implementation final
   /// Waits until the collective of a blocking call is over; returns its failure, if any.
   Status finish(Owned owned, const Work::State& work);
 
-  // stream_submission.cpp: calls in CUDA streams, whose arguments are already checked. The caller
-  // does not hold the owner flag.
-
-  /// Whether a call without a stream uses one all the same: a buffer is device memory, or devices
-  /// make the call, because other ranks' buffers may be device memory.
-  bool is_for_streams(const Call& call) const;
-  bool is_for_streams(const void* input, const void* output) const;
-  /// Whether the messages are posted when a stream reaches them: a buffer is device memory, or
-  /// earlier messages still wait for a stream.
-  bool come_by_streams(std::span<const MessageRequest> requests) const;
-  /// Without a stream, uses one of the communicator's own, behind the default stream.
-  Result<Work> begin_in_stream(Call call, std::optional<cudaStream_t> stream);
-  /// Runs it in a stream of the communicator's own and waits for it; throws its failure.
-  Status run_in_stream(const Call& call);
-  Result<Work> begin_in_stream(std::vector<std::shared_ptr<MessageOperation>> operations,
-                               std::chrono::milliseconds timeout,
-                               std::optional<cudaStream_t> stream);
-  /// How devices make collectives, and why that way was picked.
-  const DeviceWayPick& device_way() const { return device_way_; }
-  bool has_device_way() const { return stream_calls_.device_way() != nullptr; }
-  /// Breaks the communicator: a device's result is incomplete.
-  void device_failed(Owned owned, const Failure& failure);
-  /// The same for requests that are not checked yet (message_calls.cpp).
+  /// Calls in CUDA streams.
+  Streams& streams() { return streams_; }
+  const Streams& streams() const { return streams_; }
+  /// For requests that are not checked yet (message_calls.cpp).
   Result<Work> begin_in_stream(std::string_view call, std::span<const MessageRequest> requests,
                                const CallOptions& options);
-  /// The stream has reached the call, which is to begin. A thread of CUDA calls this.
-  void stream_reached(std::shared_ptr<StreamCall> call) noexcept;
   /// The text of Communicator::error(): empty while there is no failure.
   std::string first_error() const;
   /// The failure that ended it, as far as this rank knows; from any thread.
@@ -239,11 +216,11 @@ class Communicator::Implementation final
     if (has_reached()) [[unlikely]]
       begin_what_is_reached();
   }
-  bool has_reached() const { return stream_calls_.has_reached(); }
+  bool has_reached() const { return streams_.calls().has_reached(); }
   void begin_what_is_reached();
   bool is_forked() const { return forked_.load(std::memory_order_relaxed); }
   bool busy(Owned owned) const {
-    return !collectives_(owned).empty() || messages_(owned).busy() || stream_calls_.busy(owned);
+    return !collectives_(owned).empty() || messages_(owned).busy() || streams_.calls().busy(owned);
   }
   /// Whether a thread waits for the owner flag: a waiting owner then lets it in.
   bool wanted() const { return turns_.is_wanted(); }
@@ -259,6 +236,28 @@ class Communicator::Implementation final
   /// Takes the owner flag; throws.
   [[noreturn]] void call_threw(std::string_view call, Failure failure, std::string_view label);
   Waiter& waiter() { return *waiter_; }
+
+  // For its parts:
+  Collectives& collectives(Owned owned) { return collectives_(owned); }
+  Messages& messages(Owned owned) { return messages_(owned); }
+  /// `asked` is the call's signature.
+  Result<std::shared_ptr<Plan>> plan_for(Owned owned, const Call& call, const Signature& asked);
+  Status usable(Owned owned);
+  const std::optional<Failure>& broken(Owned /*owned*/) const { return verdict_.broken(); }
+  /// The failure that the control path has reported.
+  std::optional<Failure> news() const;
+  /// Ends every operation with `failure`; `tell`: also on the other ranks.
+  void break_with(Owned owned, const Failure& failure, bool tell);
+  /// Returns the optional from `step`; nothing if it throws, which breaks the communicator.
+  template <typename Step>
+  auto guarded(Owned owned, Step step) -> decltype(step()) {
+    try {
+      return step();
+    } catch (...) {
+      threw(owned, failure_of(std::current_exception()));
+      return std::nullopt;
+    }
+  }
 
  private:
   Implementation(std::shared_ptr<Member> member, std::uint64_t id,
@@ -278,101 +277,7 @@ class Communicator::Implementation final
   void sleep(Owned owned, const Work::State& work, Clock::time_point now, Clock::time_point until);
   /// Whether nothing under way can go on before the Background wakes anyway.
   bool left_to_background(Owned owned);
-  /// Returns the optional from `step`; nothing if it throws, which breaks the communicator.
-  template <typename Step>
-  auto guarded(Owned owned, Step step) -> decltype(step()) {
-    try {
-      return step();
-    } catch (...) {
-      threw(owned, failure_of(std::current_exception()));
-      return std::nullopt;
-    }
-  }
   Clock::time_point look_at_limits(Owned owned, Clock::time_point now);
-
-  // device_calls.cpp
-  /// Takes the resources that calls in streams need, if this rank has a GPU.
-  Status find_device();
-  /// Finds how devices make collectives. Collective if they use stream steps.
-  Status find_device_way();
-  void log_device_way() const;
-  Status make_device_way(std::span<const PeerAddress> ranks);
-  Status join_team(std::shared_ptr<device::Staging> staging, std::span<const PeerAddress> ranks);
-  void take_device_way(std::shared_ptr<device::DeviceWay> way);
-  Status make_group(Result<std::shared_ptr<device::Staging>> staging);
-  Result<std::shared_ptr<device::DeviceWay>> meet_for_group(
-      device::ExchangeDoor& door, std::span<const device::DoorAddress> addresses,
-      std::shared_ptr<device::Staging> staging) const;
-  /// Gathers every rank's `mine`, by rank.
-  Status tell_all_at_start(const void* mine, void* everyones, std::size_t bytes);
-  /// How devices make a checked call that suits_devices(). Null: the host makes it, on all ranks.
-  /// The caller holds the streams' submission().
-  struct OnDevice {
-    Algorithm algorithm;
-    std::shared_ptr<const device::DeviceProgram> program;
-  };
-  Result<const OnDevice*> device_program_for(const Call& call);
-  Result<OnDevice> load_device_program(const Call& call, const Signature& asked);
-  /// Prepares the host's part of a call that devices make.
-  Status make_ready_beside(Owned owned, Algorithm algorithm, CollectiveOperation& operation);
-  /// Returns nothing if the ranks' streams are captured apart: then the host makes it on all ranks.
-  /// Holds the streams' device_submission(), unless this thread's open group has put off calls.
-  Result<std::optional<Work>> begin_on_device(const Call& call, std::optional<cudaStream_t> stream,
-                                              const OnDevice& on_device);
-  Clock::time_point limit_of(const Call& call) const;
-  /// A call that ranks enter together.
-  struct Entering {
-    bool is_captured = false;
-    Clock::time_point since;
-    Clock::time_point limit;  ///< until the stream reaches it, or for one that is captured
-  };
-  /// Enters as far as possible until `until`.
-  Result<device::Entry> enter(device::StreamOp& stream_op, const Entering& entering,
-                              Clock::time_point until);
-  /// Lets other hosts end their parts: a caller learns from its stream alone that a call is over.
-  void end_what_devices_made(Owned owned);
-  /// The error that kept a call from being entered, or that its limit has passed.
-  Failure not_entered(Owned owned, const Result<device::Entry>& entry, bool is_captured);
-
-  // stream_submission.cpp
-  Result<Work> begin_by_host(Call call, std::optional<cudaStream_t> stream);
-  /// Divides the call, if it is large, at its plan's windows.
-  Result<DividedCall> in_parts(const Call& call);
-  /// Gives a call the host's memory and returns the call that begins at once. Nothing: it begins
-  /// when the stream reaches it and tells the StreamCall.
-  using Prepare = std::function<std::optional<Call>(
-      StreamCall&, const std::shared_ptr<device::StreamOp>&, bool is_captured)>;
-  /// For the device of the request's buffers, or else the rank's.
-  Result<device::Staging*> staging_for(const device::StreamOpRequest& request);
-  /// Finds out whether the request's stream is captured.
-  Result<std::shared_ptr<device::StreamOp>> stream_op(device::StreamOpRequest& request);
-  /// A call that has its place among the communicator's calls, but is not in its stream yet.
-  struct Submitted {
-    Work work;
-    std::shared_ptr<StreamCall> call;
-    std::shared_ptr<device::StreamOp> stream_op;
-    bool is_captured = false;
-  };
-  /// The caller holds the streams' submission(), as for enqueue().
-  Result<Submitted> submit(device::StreamOpRequest request, Operations shown,
-                           const Prepare& prepare);
-  Status enqueue(const Submitted& submitted);
-  /// Calls enqueue(), or puts that off behind what this thread's open group has put off.
-  Result<Work> put(const Submitted& submitted, std::optional<cudaStream_t> stream,
-                   std::string_view label);
-  /// In an open group, a call that ranks enter together enters at the group's end.
-  void put_off(const Submitted& submitted, const Call& call, std::optional<cudaStream_t> stream);
-  /// Returns the call if it takes its place at once; nothing if captured: then its graph begins it.
-  std::optional<Call> begun_in_order(Call& call, StreamCall& in_stream,
-                                     const std::shared_ptr<device::StreamOp>& stream_op,
-                                     bool is_captured);
-
-  // direct_messages.cpp
-  /// Makes a message's GPU buffer known to the link, which then reads or writes the memory
-  /// directly; returns whether that worked. `needs_flush` is set if the stream has to flush then.
-  bool make_direct(MessageOperation& operation, bool& needs_flush);
-  /// Logs it once per level.
-  void log_not_direct(LogLevel level, Rank peer, std::string_view why);
 
   // groups.cpp
   Result<std::vector<Rank>> subgroup_ranks(std::span<const int> ranks) const;
@@ -407,9 +312,6 @@ class Communicator::Implementation final
   Failure cannot_shrink() const;
   Failure lost_patience(const RollCall& call, std::chrono::milliseconds timeout,
                         const std::vector<std::uint32_t>& awaited) const;
-
-  /// `asked` is the call's signature.
-  Result<std::shared_ptr<Plan>> plan_for(Owned owned, const Call& call, const Signature& asked);
 
   /// Sets its plan and its run, except for the sequence number.
   Status make_ready(Owned owned, const Call& call, CollectiveOperation& operation);
@@ -462,16 +364,11 @@ class Communicator::Implementation final
   void note_failure(Owned owned, const Failure& failure) noexcept;
 
   // failures.cpp
-  Status usable(Owned owned);
-  /// The failure that the control path has reported.
-  std::optional<Failure> news() const;
   /// Ends devices' calls at once; the next progress ends the others with it, if it is the first.
   void hear(const Failure& failure);
   void failed(Owned owned, Failure failure);
   /// Breaks with `failure` when `grace` is over, unless the control path brings a cause.
   void suspect(Owned owned, Failure failure, Clock::duration grace);
-  /// Ends every operation with `failure`; `tell`: also on the other ranks.
-  void break_with(Owned owned, const Failure& failure, bool tell);
   /// The same in a forked child, where links and files are the parent's.
   void break_copy(Owned owned, const Failure& failure);
   /// True if the news breaks the communicator. `may_wait`: while anything moves, calls that a
@@ -555,11 +452,7 @@ class Communicator::Implementation final
   /// Limit of a blocking message on the short way. Over wires, the general way places a longer
   /// message as it arrives, which the short way cannot.
   std::size_t most_short_bytes() const { return in_memory_ ? kMaxEagerBytes : 4 << 10; }
-  bool subscribed_ = false;     // immutable after make: control knows it
-  DeviceWayPick device_way_;    // immutable after make
-  bool knows_devices_ = false;  // immutable after make: CUDA is in use here
-  /// One bit per log level.
-  std::atomic<unsigned> logged_not_direct_{0};
+  bool subscribed_ = false;  // immutable after make: control knows it
   const std::shared_ptr<Waiter> waiter_;
 
   std::atomic<bool> closed_{false};
@@ -570,18 +463,14 @@ class Communicator::Implementation final
   OwnersOnly<PlanCache> plans_;
   OwnersOnly<Collectives> collectives_;
   OwnersOnly<Messages> messages_;
-  StreamCalls stream_calls_;  ///< by its own tags
-  // guarded by the streams' submission()
-  /// How devices make each call, if they do.
-  std::unordered_map<Signature, OnDevice, SignatureHash> device_programs_;
-  bool has_logged_refusal_ = false;  ///< about a call that fits no device
+  Streams streams_;  ///< by its own tags
 
   Verdict verdict_;                         ///< by its own remarks
   OwnersOnly<bool> waits_reported_{false};  ///< to control
   OwnersOnly<Sweep> sweep_;
   OwnersOnly<Clock::time_point> looked_;  ///< for ranks that messages wait for
   OwnersOnly<Repeats> repeats_;
-  std::byte barrier_[2] = {};
+  std::byte barrier_[2] = {};  ///< the buffers of barriers
 
   std::shared_ptr<Background> background_;  // immutable after make
 

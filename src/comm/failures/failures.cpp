@@ -145,8 +145,8 @@ void Communicator::Implementation::break_with(Owned owned, const Failure& failur
   collectives_(owned).end_all(
       [&](const Operation& each) { return for_caller(*verdict_.broken(), each.label); });
   messages_(owned).end_all(*verdict_.broken());
-  stream_calls_.abort_device(owned, *verdict_.broken(), closed_.load());
-  stream_calls_.end_with(owned, for_caller(*verdict_.broken()));
+  streams_.calls().abort_device(owned, *verdict_.broken(), closed_.load());
+  streams_.calls().end_with(owned, for_caller(*verdict_.broken()));
   take_waits_back(owned);
   if (tell) member_->control().flood(id_, *verdict_.broken());
   if (first && record_.has_file() && !closed_.load()) write_dump(owned, Record::kFailureDump);
@@ -156,7 +156,7 @@ void Communicator::Implementation::forked() {
   forked_.store(true);
   // Threads that may have held these do not exist here.
   turns_.forget();
-  stream_calls_.forked();
+  streams_.calls().forked();
   record_.forget_locks();
   departures_.forget_lock();
   farewells_.forget_lock();
@@ -174,7 +174,7 @@ void Communicator::Implementation::break_copy(Owned owned, const Failure& failur
   collectives_(owned).end_all(
       [&](const Operation& each) { return for_caller(*verdict_.broken(), each.label); });
   messages_(owned).end_pending(*verdict_.broken());
-  stream_calls_.end_copy(owned, for_caller(*verdict_.broken()));
+  streams_.calls().end_copy(owned, for_caller(*verdict_.broken()));
 }
 
 Failure Communicator::Implementation::failed_here(const Failure& failure) const {
@@ -255,7 +255,7 @@ std::optional<Failure> Communicator::Implementation::first_failure() const {
   if (auto first = verdict_.first()) return first;
   if (auto loss = departures_.loss_behind()) return loss;
   // If another rank has ended it, streams may pass before this rank hears of it.
-  const auto& way = stream_calls_.device_way();
+  const auto& way = streams_.calls().device_way();
   return way ? way->cause() : std::nullopt;
 }
 
@@ -282,7 +282,8 @@ Clock::time_point Communicator::Implementation::look_at_limits(Owned owned, Cloc
     }
     next = std::min(next, verdict_.suspected_until());
   }
-  if (auto standing = stream_calls_.supervise(owned, now, next); !standing && !verdict_.broken()) {
+  if (auto standing = streams_.calls().supervise(owned, now, next);
+      !standing && !verdict_.broken()) {
     threw(owned, standing.error());
     return next;
   }
@@ -477,7 +478,7 @@ void Communicator::Implementation::hear(const Failure& failure) {
   broke_while_making(failure);
   // Abort now, because nobody may take the news: the host may not know of a graph's calls. Once
   // this communicator is closed, the others may still need what devices do.
-  if (!closed_.load()) stream_calls_.abort_device(failure);
+  if (!closed_.load()) streams_.calls().abort_device(failure);
 }
 
 void Communicator::Implementation::end_work(std::string_view reason) {

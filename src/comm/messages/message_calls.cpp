@@ -131,7 +131,7 @@ Status check_overlaps(std::string_view call, std::span<const MessageRequest> req
 Status check_rows_on_host(const Implementation& communicator, std::string_view call,
                           const MessageRequest& request) {
   const auto& block = request.block;
-  if (is_contiguous(block) || !communicator.come_by_streams({&request, 1})) return {};
+  if (is_contiguous(block) || !communicator.streams().are_for({&request, 1})) return {};
   const auto gpu = device::device_of(block.data);
   if (!gpu) return {};
   return fail(ErrorKind::unsupported,
@@ -164,7 +164,7 @@ struct CheckedMessages {
   std::vector<std::shared_ptr<MessageOperation>> operations;
   const CallOptions& options;
 
-  bool is_for_stream() const { return options.stream || communicator->come_by_streams(requests); }
+  bool is_for_stream() const { return options.stream || communicator->streams().are_for(requests); }
 
   Work by_stream(Until until) {
     if (until == Until::done && call_group::is_open()) {
@@ -172,7 +172,7 @@ struct CheckedMessages {
       return {};
     }
     auto work = value(
-        communicator->begin_in_stream(std::move(operations), options.timeout, options.stream));
+        communicator->streams().begin(std::move(operations), options.timeout, options.stream));
     if (until == Until::done && !options.stream) work.wait();
     return work;
   }
@@ -235,7 +235,7 @@ std::optional<Pattern> short_way(const Implementation& communicator, const Messa
                         is_contiguous(block) && block.count <= kMostElements && request.peer >= 0 &&
                         static_cast<Rank>(request.peer) < communicator.size() &&
                         (request.tag >= 0 || has_any_tag);
-  if (!is_right || communicator.come_by_streams({&request, 1})) return std::nullopt;
+  if (!is_right || communicator.streams().are_for({&request, 1})) return std::nullopt;
   Pattern pattern;
   pattern.from = static_cast<Rank>(request.peer);
   if (!has_any_tag) pattern.tag = static_cast<std::uint32_t>(request.tag);
@@ -248,7 +248,7 @@ Result<Work> Communicator::Implementation::begin_in_stream(std::string_view call
                                                            std::span<const MessageRequest> requests,
                                                            const CallOptions& options) {
   return operations_of(*this, call, requests, options).and_then([&](auto operations) {
-    return begin_in_stream(std::move(operations), options.timeout, options.stream);
+    return streams_.begin(std::move(operations), options.timeout, options.stream);
   });
 }
 

@@ -29,7 +29,7 @@ bool Communicator::Implementation::repeat(const Outline& asked, const Blocks& bl
                                           const CallOptions& options) {
   const auto& [input, output] = blocks;
   if (asked.op.form() != Reduction::Form::plain || has_options(options) || call_group::is_open() ||
-      is_for_streams(input.data, output.data))
+      streams_.are_for(input.data, output.data))
     return false;
   const auto extent = fitting_extent(asked.kind, input, output, {asked.is_root(), asked.size});
   if (!extent) return false;

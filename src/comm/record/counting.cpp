@@ -86,8 +86,8 @@ Counters Communicator::Implementation::counters() {
 
   Counters counters;
   counters.collectives = collectives_(owned).next_number();
-  counters.device_memory_bytes = stream_calls_.held_bytes();
-  if (const auto& way = stream_calls_.device_way())
+  counters.device_memory_bytes = streams_.calls().held_bytes();
+  if (const auto& way = streams_.calls().device_way())
     counters.device_workspace_bytes = way->held_bytes();
   for (auto& [key, peer] : peers) {
     const bool any = (peer.messages_sent | peer.messages_received | peer.waits | peer.retries |

@@ -64,7 +64,7 @@ Record::Standing Communicator::Implementation::standing(Owned owned) const {
   standing.finished = collectives_(owned).finished();
   // A forked child asks nothing of its parent's streams.
   const auto on_device =
-      is_forked() ? std::vector<LeftOnDevice>() : stream_calls_.left_on_device(owned);
+      is_forked() ? std::vector<LeftOnDevice>() : streams_.calls().left_on_device(owned);
   for (const auto& left : on_device) {
     if (left.beside != nullptr) continue;
     standing.on_device.insert(left.number);

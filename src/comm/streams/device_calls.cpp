@@ -20,6 +20,8 @@
 namespace ccoll {
 namespace {
 
+using Owner = Communicator::Implementation::Owner;
+
 /// Most programs of a communicator, which keeps them; other calls go through the host.
 constexpr std::size_t kMostPrograms = 1024;
 
@@ -74,45 +76,48 @@ device::CopyUse copy_use_of(const DeviceShare& share) {
 
 // The way
 
-Status Communicator::Implementation::find_device() {
-  knows_devices_ = options_.device.ordinal != kHost || device::is_cuda_in_use();
+Status Streams::find_device() {
+  knows_devices_ = communicator_.options().device.ordinal != kHost || device::is_cuda_in_use();
   // Communicators that are made from this one take theirs when they need it.
-  if (options_.device.ordinal == kHost || id_ != job()) return {};
-  const auto staging = stream_calls_.staging(options_.device.ordinal);
+  if (communicator_.options().device.ordinal == kHost || communicator_.id() != communicator_.job())
+    return {};
+  const auto staging = calls_.staging(communicator_.options().device.ordinal);
   if (staging) return {};
-  return fail(staging.error().kind, "DeviceOptions::ordinal is {}: {}", options_.device.ordinal,
-              staging.error().message);
+  return fail(staging.error().kind, "DeviceOptions::ordinal is {}: {}",
+              communicator_.options().device.ordinal, staging.error().message);
 }
 
-Status Communicator::Implementation::find_device_way() {
-  if (options_.device.ordinal == kHost) return {};
+Status Streams::find_device_way() {
+  if (communicator_.options().device.ordinal == kHost) return {};
   std::vector<PeerAddress> ranks;
-  for (const auto job_rank : group_.job_ranks()) ranks.push_back(member_->table()[job_rank]);
-  device_way_ = pick_device_way(ranks, options_.device.way);
+  for (const auto job_rank : communicator_.group().job_ranks())
+    ranks.push_back(communicator_.job_table()[job_rank]);
+  device_way_ = pick_device_way(ranks, communicator_.options().device.way);
   // If ranks differ, the first one with a GPU tells it for all.
   const auto first = std::ranges::find_if(ranks, [](const auto& each) { return each.device != 0; });
-  if (device_way_.way == DeviceWay::host && first - ranks.begin() == rank()) log_device_way();
+  if (device_way_.way == DeviceWay::host && first - ranks.begin() == communicator_.rank())
+    log_device_way();
   while (device_way_.way != DeviceWay::host && !has_device_way()) CCOLL_TRY(make_device_way(ranks));
-  if (has_device_way() || id_ != job()) return {};
-  return stream_calls_.staging(options_.device.ordinal).and_then([](auto* staging) {
+  if (has_device_way() || communicator_.id() != communicator_.job()) return {};
+  return calls_.staging(communicator_.options().device.ordinal).and_then([](auto* staging) {
     return staging->take_ring();
   });
 }
 
-void Communicator::Implementation::log_device_way() const {
-  log().info("{}: collectives in CUDA's streams go by {}: {}", name_, to_string(device_way_.way),
-             device_way_.why);
+void Streams::log_device_way() const {
+  log().info("{}: collectives in CUDA's streams go by {}: {}", communicator_.name(),
+             to_string(device_way_.way), device_way_.why);
 }
 
 /// Makes the picked way, or picks the next one to be made.
-Status Communicator::Implementation::make_device_way(std::span<const PeerAddress> ranks) {
-  auto staging = stream_calls_.shared_staging(options_.device.ordinal);
+Status Streams::make_device_way(std::span<const PeerAddress> ranks) {
+  auto staging = calls_.shared_staging(communicator_.options().device.ordinal);
   const bool is_group = device_way_.way == DeviceWay::steps || device_way_.is_across;
   // In a team, the others do not hear of this rank's shortage: no rank has a communicator then.
   if (!staging && !is_group) return tl::unexpected(std::move(staging.error()));
   const auto made =
       is_group ? make_group(std::move(staging)) : join_team(std::move(*staging), ranks);
-  if (rank() == 0 && made) log_device_way();
+  if (communicator_.rank() == 0 && made) log_device_way();
   if (made) return {};
   const auto fall_back = [&](DeviceWay way, const Failure& why) {
     device_way_.way = way;
@@ -120,46 +125,47 @@ Status Communicator::Implementation::make_device_way(std::span<const PeerAddress
     device_way_.next = DeviceWay::host;
     device_way_.is_across = false;
   };
-  if (const Owner owned(*this); verdict_.broken()) {
+  if (const Owner owned(communicator_); communicator_.broken(owned)) {
     // No way is of use, and its first call tells why.
     fall_back(DeviceWay::host, made.error());
     return {};
   }
   const auto next = device_way_.next;
-  if (rank() == 0 && next == DeviceWay::host)
-    log().warn("{}: collectives of {} ranks' GPUs go through the host: {}", name_, size(),
-               made.error().message);
-  if (rank() == 0 && next != DeviceWay::host)
-    log().warn("{}: collectives of {} ranks' GPUs go by {}, if they can, not by {}: {}", name_,
-               size(), to_string(next), to_string(device_way_.way), made.error().message);
+  if (communicator_.rank() == 0 && next == DeviceWay::host)
+    log().warn("{}: collectives of {} ranks' GPUs go through the host: {}", communicator_.name(),
+               communicator_.size(), made.error().message);
+  if (communicator_.rank() == 0 && next != DeviceWay::host)
+    log().warn("{}: collectives of {} ranks' GPUs go by {}, if they can, not by {}: {}",
+               communicator_.name(), communicator_.size(), to_string(next),
+               to_string(device_way_.way), made.error().message);
   fall_back(next, made.error());
   return {};
 }
 
-Status Communicator::Implementation::join_team(std::shared_ptr<device::Staging> staging,
-                                               std::span<const PeerAddress> ranks) {
+Status Streams::join_team(std::shared_ptr<device::Staging> staging,
+                          std::span<const PeerAddress> ranks) {
   auto devices = devices_of(ranks);
   if (!devices) return tl::unexpected(std::move(devices.error()));
-  auto way = device::join_team({.communicator = id_,
-                                .rank = rank(),
-                                .size = size(),
+  auto way = device::join_team({.communicator = communicator_.id(),
+                                .rank = communicator_.rank(),
+                                .size = communicator_.size(),
                                 .devices = std::move(*devices),
-                                .workspace_bytes = options_.device.workspace_bytes,
+                                .workspace_bytes = communicator_.options().device.workspace_bytes,
                                 .most_blocks = device_way_.share.blocks,
                                 .copies = copy_use_of(device_way_.share),
                                 .staging = std::move(staging)});
   return way.map([&](auto& made) { take_device_way(std::move(made)); });
 }
 
-void Communicator::Implementation::take_device_way(std::shared_ptr<device::DeviceWay> way) {
-  const Owner owned(*this);  // the service thread may break the communicator just now
-  stream_calls_.take_way(std::move(way));
+void Streams::take_device_way(std::shared_ptr<device::DeviceWay> way) {
+  const Owner owned(communicator_);  // the service thread may break the communicator just now
+  calls_.take_way(std::move(way));
 }
 
 /// All ranks make each of its calls, even if something fails on some: they agree at the end.
-Status Communicator::Implementation::make_group(Result<std::shared_ptr<device::Staging>> staging) {
+Status Streams::make_group(Result<std::shared_ptr<device::Staging>> staging) {
   auto door = device::ExchangeDoor::open();
-  std::vector<device::DoorAddress> addresses(size());
+  std::vector<device::DoorAddress> addresses(communicator_.size());
   const auto own = door && staging ? door->address() : device::DoorAddress{};
   CCOLL_TRY(tell_all_at_start(&own, addresses.data(), sizeof own));
   Result<std::shared_ptr<device::DeviceWay>> way;
@@ -179,7 +185,7 @@ Status Communicator::Implementation::make_group(Result<std::shared_ptr<device::S
   Verdict mine;
   mine.is_well = way.has_value();
   if (!way) way.error().message.copy(mine.reason.data(), mine.reason.size() - 1);
-  std::vector<Verdict> verdicts(size());
+  std::vector<Verdict> verdicts(communicator_.size());
   CCOLL_TRY(tell_all_at_start(&mine, verdicts.data(), sizeof mine));
   const auto odd = std::ranges::find(verdicts, false, &Verdict::is_well);
   if (odd != verdicts.end())
@@ -188,16 +194,16 @@ Status Communicator::Implementation::make_group(Result<std::shared_ptr<device::S
   return {};
 }
 
-Result<std::shared_ptr<device::DeviceWay>> Communicator::Implementation::meet_for_group(
+Result<std::shared_ptr<device::DeviceWay>> Streams::meet_for_group(
     device::ExchangeDoor& door, std::span<const device::DoorAddress> addresses,
     std::shared_ptr<device::Staging> staging) const {
-  const auto deadline =
-      deadline_after(std::min<std::chrono::milliseconds>(options_.timeout, kForGroup));
-  const auto exchange = door.meet(rank(), addresses, deadline);
+  const auto deadline = deadline_after(
+      std::min<std::chrono::milliseconds>(communicator_.options().timeout, kForGroup));
+  const auto exchange = door.meet(communicator_.rank(), addresses, deadline);
   if (!exchange) return tl::unexpected(exchange.error());
-  return device::make_group({.rank = rank(),
-                             .size = size(),
-                             .workspace_bytes = options_.device.workspace_bytes,
+  return device::make_group({.rank = communicator_.rank(),
+                             .size = communicator_.size(),
+                             .workspace_bytes = communicator_.options().device.workspace_bytes,
                              .by_kernels = device_way_.way == DeviceWay::team,
                              .copies = copy_use_of(device_way_.share),
                              .most_blocks = device_way_.share.blocks,
@@ -205,69 +211,67 @@ Result<std::shared_ptr<device::DeviceWay>> Communicator::Implementation::meet_fo
                             **exchange, deadline);
 }
 
-Status Communicator::Implementation::tell_all_at_start(const void* mine, void* everyones,
-                                                       std::size_t bytes) {
+Status Streams::tell_all_at_start(const void* mine, void* everyones, std::size_t bytes) {
   auto call = all_gather_of(mine, everyones, bytes);
   call.shown_as = kDeviceWay;
-  const Owner owned(*this);
-  return run(owned, call);
+  const Owner owned(communicator_);
+  return communicator_.run(owned, call);
 }
 
 // Programs
 
-Result<const Communicator::Implementation::OnDevice*>
-Communicator::Implementation::device_program_for(const Call& call) {
+Result<const Streams::OnDevice*> Streams::device_program_for(const Call& call) {
   const auto asked = signature_of(call);
-  const auto key = planner_.key_of(call, asked);
-  auto found = device_programs_.find(key);
-  if (found == device_programs_.end()) {
-    if (device_programs_.size() >= kMostPrograms) return nullptr;
+  const auto key = communicator_.planner().key_of(call, asked);
+  auto found = programs_.find(key);
+  if (found == programs_.end()) {
+    if (programs_.size() >= kMostPrograms) return nullptr;
     auto loaded = caught([&] { return load_device_program(call, asked); });
     if (!loaded && loaded.error().kind == ErrorKind::invalid_argument)
       return tl::unexpected(std::move(loaded.error()));
     if (!loaded) {
-      const Owner owned(*this);
-      CCOLL_TRY(usable(owned));
-      threw(owned, loaded.error());
-      return tl::unexpected(*verdict_.broken());
+      const Owner owned(communicator_);
+      CCOLL_TRY(communicator_.usable(owned));
+      communicator_.threw(owned, loaded.error());
+      return tl::unexpected(*communicator_.broken(owned));
     }
-    found = device_programs_.emplace(key, std::move(*loaded)).first;
+    found = programs_.emplace(key, std::move(*loaded)).first;
   }
   return found->second.program ? &found->second : nullptr;
 }
 
-Result<Communicator::Implementation::OnDevice> Communicator::Implementation::load_device_program(
-    const Call& call, const Signature& asked) {
+Result<Streams::OnDevice> Streams::load_device_program(const Call& call, const Signature& asked) {
   // Devices combine in float32, but what they hand on is of the call's type.
-  if (call.algorithm && is_widened(call, *call.algorithm, size())) return OnDevice{};
-  const auto problem = planner_.problem_of(call);
-  auto forcing = planner_.forced(call.algorithm);
+  if (call.algorithm && is_widened(call, *call.algorithm, communicator_.size())) return OnDevice{};
+  const auto problem = communicator_.planner().problem_of(call);
+  auto forcing = communicator_.planner().forced(call.algorithm);
   forcing.order = averages_narrow_floats(call)
                       ? CombineOrder::at_once
-                      : order_of(call.op, call.type, options_.deterministic);
+                      : order_of(call.op, call.type, communicator_.options().deterministic);
   Failure refusal;
   for (const auto& limits : device_limits(device_way_.way)) {
-    const auto chosen = choose(problem, size_of(call.type),
-                               device_costs(device_way_.way, size(), device_way_.gpus, limits),
-                               limited(forcing, limits));
-    auto program = stream_calls_.device_way()->load(
+    const auto chosen =
+        choose(problem, size_of(call.type),
+               device_costs(device_way_.way, communicator_.size(), device_way_.gpus, limits),
+               limited(forcing, limits));
+    auto program = calls_.device_way()->load(
         {.problem = problem,
          .choice = chosen.choice,
          .schedule = [&](Rank of) { return make_program(problem, chosen.choice, of); },
          .type = call.type,
          .op = call.op.op()});
     if (program) {
-      log_choice(rank(), asked, chosen);
+      log_choice(communicator_.rank(), asked, chosen);
       return OnDevice{chosen.choice.algorithm, std::move(*program)};
     }
     if (program.error().kind != ErrorKind::unsupported)
       return tl::unexpected(std::move(program.error()));
     refusal = std::move(program.error());
   }
-  if (rank() == 0) {
+  if (communicator_.rank() == 0) {
     const bool is_first = !std::exchange(has_logged_refusal_, true);
     log().at(is_first ? LogLevel::warn : LogLevel::info,
-             "{}: {} goes through the host, not by {}: {}{}", name_, describe(asked),
+             "{}: {} goes through the host, not by {}: {}{}", communicator_.name(), describe(asked),
              to_string(device_way_.way), refusal.message,
              is_first ? "; further such calls are logged by CCOLL_LOG=info" : "");
   }
@@ -276,13 +280,13 @@ Result<Communicator::Implementation::OnDevice> Communicator::Implementation::loa
 
 // The call
 
-Status Communicator::Implementation::make_ready_beside(Owned owned, Algorithm algorithm,
-                                                       CollectiveOperation& operation) {
+Status Streams::make_ready_beside(Owned owned, Algorithm algorithm,
+                                  CollectiveOperation& operation) {
   Call barrier;
   barrier.kind = Kind::barrier;
   barrier.count = 1;
   barrier.op = ReduceOp::max;
-  auto plan = plan_for(owned, barrier, signature_of(barrier));
+  auto plan = communicator_.plan_for(owned, barrier, signature_of(barrier));
   if (!plan) return tl::unexpected(plan.error());
   operation.plan = *plan;
   auto& run = operation.run;
@@ -292,26 +296,29 @@ Status Communicator::Implementation::make_ready_beside(Owned owned, Algorithm al
   return {};
 }
 
-Result<std::optional<Work>> Communicator::Implementation::begin_on_device(
-    const Call& call, std::optional<cudaStream_t> stream, const OnDevice& on_device) {
+Result<std::optional<Work>> Streams::begin_on_device(const Call& call,
+                                                     std::optional<cudaStream_t> stream,
+                                                     const OnDevice& on_device) {
   const auto width = size_of(call.type);
-  const auto in = elems_of(call, Buffer::input, rank(), size()) * width;
-  const auto out = elems_of(call, Buffer::output, rank(), size()) * width;
+  const auto in = elems_of(call, Buffer::input, communicator_.rank(), communicator_.size()) * width;
+  const auto out =
+      elems_of(call, Buffer::output, communicator_.rank(), communicator_.size()) * width;
   const auto copied_input = needs_input_copy(call) ? in : 0;
   const device::Copied copied[] = {
       {host_ranges_of(call.input, in - copied_input), host_ranges_of(call.output, out)}};
   auto beside = call;
   beside.on_device = on_device.algorithm;
-  const auto together = stream_calls_.device_way()->is_entered_together();
+  const auto together = calls_.device_way()->is_entered_together();
   const auto prepare = [&](StreamCall& in_stream,
                            const std::shared_ptr<device::StreamOp>& stream_op,
                            bool is_captured) -> std::optional<Call> {
     // One graph has all ranks' parts of it: none can be missing, or be of another call.
     if (is_captured && together) return std::nullopt;
-    in_stream.limit_device(call.timeout.count() > 0 ? call.timeout : options_.timeout);
+    in_stream.limit_device(call.timeout.count() > 0 ? call.timeout
+                                                    : communicator_.options().timeout);
     return begun_in_order(beside, in_stream, stream_op, is_captured);
   };
-  std::unique_lock lock(stream_calls_.submission());
+  std::unique_lock lock(calls_.submission());
   const auto submitted = submit({.parts = copied,
                                  .stream = stream,
                                  .program = on_device.program,
@@ -337,13 +344,13 @@ Result<std::optional<Work>> Communicator::Implementation::begin_on_device(
   }
 }
 
-Clock::time_point Communicator::Implementation::limit_of(const Call& call) const {
-  return deadline_after(call.timeout.count() > 0 ? call.timeout : options_.timeout);
+Clock::time_point Streams::limit_of(const Call& call) const {
+  return deadline_after(call.timeout.count() > 0 ? call.timeout : communicator_.options().timeout);
 }
 
 /// A thread that makes several ranks' calls would otherwise wait in the first one for the others.
-void Communicator::Implementation::put_off(const Submitted& submitted, const Call& call,
-                                           std::optional<cudaStream_t> stream) {
+void Streams::put_off(const Submitted& submitted, const Call& call,
+                      std::optional<cudaStream_t> stream) {
   struct Entrance {
     Submitted submitted;
     Call call;
@@ -363,28 +370,30 @@ void Communicator::Implementation::put_off(const Submitted& submitted, const Cal
       return tl::unexpected(self.news().value());
     }
     if (!off->entering) {
-      off->mutex = self.stream_calls_.device_submission();
+      off->mutex = self.streams().calls_.device_submission();
       off->lock = std::unique_lock(*off->mutex, until);
       if (!off->lock) return false;
-      const std::lock_guard lock(self.stream_calls_.submission());
-      CCOLL_TRY(self.enqueue(off->submitted));
-      off->entering = {off->submitted.is_captured, Clock::now(), self.limit_of(off->call)};
+      const std::lock_guard lock(self.streams().calls_.submission());
+      CCOLL_TRY(self.streams().enqueue(off->submitted));
+      off->entering = {off->submitted.is_captured, Clock::now(),
+                       self.streams().limit_of(off->call)};
     }
-    const auto entry = self.enter(*off->submitted.stream_op, *off->entering, until);
+    const auto entry = self.streams().enter(*off->submitted.stream_op, *off->entering, until);
     if (!entry) return tl::unexpected(entry.error());
     if (*entry != device::Entry::apart) return *entry == device::Entry::entered;
-    return self.begin_by_host(off->call, off->stream).map([](const Work&) { return true; });
+    return self.streams().begin_by_host(off->call, off->stream).map([](const Work&) {
+      return true;
+    });
   };
-  call_group::put_off({.communicator = weak_from_this(),
+  call_group::put_off({.communicator = communicator_.weak_from_this(),
                        .stream = stream,
                        .label = off->label,
                        .go_on = std::move(go_on),
-                       .together = id_});
+                       .together = communicator_.id()});
 }
 
-Result<device::Entry> Communicator::Implementation::enter(device::StreamOp& stream_op,
-                                                          const Entering& entering,
-                                                          Clock::time_point until) {
+Result<device::Entry> Streams::enter(device::StreamOp& stream_op, const Entering& entering,
+                                     Clock::time_point until) {
   const auto entry = stream_op.enter(until);
   if (entry && *entry != device::Entry::waiting) {
     // All ranks have made it: from here on only streams are awaited.
@@ -394,14 +403,13 @@ Result<device::Entry> Communicator::Implementation::enter(device::StreamOp& stre
   const bool differs = !entry && entry.error().kind == ErrorKind::mismatch && !entering.is_captured;
   std::optional<Failure> why;
   {
-    const Owner owned(*this);
+    const Owner owned(communicator_);
     const auto now = Clock::now();
-    if (const auto usable = this->usable(owned); !usable) {
+    if (const auto usable = communicator_.usable(owned); !usable) {
       why = usable.error();
     } else {
       // From here on its time limit counts, and ranks that make other calls are looked for.
-      if (!stream_calls_.may_come_from_graphs() &&
-          (differs || now - entering.since >= kPublishAfter))
+      if (!calls_.may_come_from_graphs() && (differs || now - entering.since >= kPublishAfter))
         stream_op.count_as_reached(true);
       const bool has_begun = !entering.is_captured && stream_op.reached();
       // The barrier beside it finds which calls differ, and what their callers call them.
@@ -419,34 +427,34 @@ Result<device::Entry> Communicator::Implementation::enter(device::StreamOp& stre
   return device::Entry::waiting;
 }
 
-Failure Communicator::Implementation::not_entered(Owned owned, const Result<device::Entry>& entry,
-                                                  bool is_captured) {
+Failure Streams::not_entered(Owned owned, const Result<device::Entry>& entry, bool is_captured) {
   // If another rank has ended it for all, that rank tells why; here it is an earlier failure.
-  const bool is_told = !entry && stream_calls_.device_way()->is_aborted();
+  const bool is_told = !entry && calls_.device_way()->is_aborted();
   if (is_told || (!entry && entry.error().kind == ErrorKind::mismatch)) {
-    break_with(owned, entry.error(), true);
+    communicator_.break_with(owned, entry.error(), true);
   } else if (!entry) {
-    threw(owned, entry.error());
+    communicator_.threw(owned, entry.error());
   } else {
-    break_with(owned,
-               {ErrorKind::timed_out,
-                fmt::format("not all ranks of the process have made a call {}",
-                            is_captured ? "while it was captured"
-                                        : "that this rank's stream has not reached"),
-                std::nullopt},
-               true);
+    communicator_.break_with(owned,
+                             {ErrorKind::timed_out,
+                              fmt::format("not all ranks of the process have made a call {}",
+                                          is_captured ? "while it was captured"
+                                                      : "that this rank's stream has not reached"),
+                              std::nullopt},
+                             true);
   }
-  return is_told ? usable(owned).error() : *verdict_.broken();
+  return is_told ? communicator_.usable(owned).error() : *communicator_.broken(owned);
 }
 
-void Communicator::Implementation::end_what_devices_made(Owned owned) {
-  progress(owned);  // begins calls that streams have reached
-  wait(owned, {weak_from_this(), stream_calls_.left_behind(owned)}, Clock::now() + kForHosts);
+void Streams::end_what_devices_made(Owned owned) {
+  communicator_.progress(owned);  // begins calls that streams have reached
+  communicator_.wait(owned, {communicator_.weak_from_this(), calls_.left_behind(owned)},
+                     Clock::now() + kForHosts);
 }
 
-void Communicator::Implementation::device_failed(Owned owned, const Failure& failure) {
+void Streams::device_failed(Owned owned, const Failure& failure) {
   // The communicator may have heard of this failure meanwhile.
-  if (usable(owned)) break_with(owned, failure, true);
+  if (communicator_.usable(owned)) communicator_.break_with(owned, failure, true);
 }
 
 }  // namespace ccoll

@@ -29,7 +29,7 @@ void StreamCall::reached() noexcept {
   const auto communicator = communicator_.lock();
   if (!communicator) return stream_op_->forsake();
   if (begin_)
-    communicator->stream_reached(shared_from_this());
+    communicator->streams().reached(shared_from_this());
   else
     communicator->waiter().ring();
 }
@@ -272,7 +272,7 @@ bool StreamCalls::advance(Owned owned, Communicator::Implementation& communicato
     moved |= call->settle(owned);
     moved |= call->look_whether_passed(owned, communicator, trouble);
   }
-  if (trouble) communicator.device_failed(owned, *trouble);
+  if (trouble) communicator.streams().device_failed(owned, *trouble);
   moved |= std::erase_if(calls_, [&](const auto& call) { return call->is_over(owned); }) > 0;
   if (calls_.empty()) look_at_.reset();
   return moved;

@@ -11,6 +11,8 @@
 namespace ccoll {
 namespace {
 
+using Owner = Communicator::Implementation::Owner;
+
 /// Larger messages are copied piece by piece. At this size, the copies before and after a message
 /// take about as long as having a piece copied.
 constexpr std::size_t kMostWhole = 256 << 10;
@@ -93,31 +95,31 @@ Status check_device_of(const void* data, int device) {
   return check_place(device::device_of(data), device);
 }
 
-bool Communicator::Implementation::is_for_streams(const void* input, const void* output) const {
-  if (!knows_devices_ || is_forked()) return false;
+bool Streams::are_for(const void* input, const void* output) const {
+  if (!knows_devices_ || communicator_.is_forked()) return false;
   return has_device_way() || device::device_of(input) || device::device_of(output);
 }
 
-bool Communicator::Implementation::is_for_streams(const Call& call) const {
-  if (!knows_devices_ || is_forked()) return false;
+bool Streams::are_for(const Call& call) const {
+  if (!knows_devices_ || communicator_.is_forked()) return false;
   if (has_device_way() && suits_devices(call)) return true;
   if (call.op.factor_place() && device::device_of(call.op.factor_place())) return true;
-  return has_device_memory(call, rank(), size());
+  return has_device_memory(call, communicator_.rank(), communicator_.size());
 }
 
-bool Communicator::Implementation::come_by_streams(std::span<const MessageRequest> requests) const {
-  if (!knows_devices_ || is_forked()) return false;
-  if (stream_calls_.have_messages_to_post()) return true;
+bool Streams::are_for(std::span<const MessageRequest> requests) const {
+  if (!knows_devices_ || communicator_.is_forked()) return false;
+  if (calls_.have_messages_to_post()) return true;
   return std::ranges::any_of(requests, [](const MessageRequest& request) {
     return request.block.count > 0 && device::device_of(request.block.data);
   });
 }
 
-Result<device::Staging*> Communicator::Implementation::staging_for(
-    const device::StreamOpRequest& request) {
+Result<device::Staging*> Streams::staging_for(const device::StreamOpRequest& request) {
   // If the rank has declared no device, the memory's device counts.
   std::optional<int> device;
-  if (options_.device.ordinal != kHost) device = options_.device.ordinal;
+  if (communicator_.options().device.ordinal != kHost)
+    device = communicator_.options().device.ordinal;
   const auto check = [&](std::span<const device::MemoryRange> ranges) -> Status {
     for (const auto& range : ranges) {
       if (!device) device = device::device_of(range.data);
@@ -132,12 +134,12 @@ Result<device::Staging*> Communicator::Implementation::staging_for(
   CCOLL_TRY(check(request.lifted));
   CCOLL_TRY(check(request.landed));
   // Host messages may stand behind some with device memory.
-  if (!device && !request.stream) device = stream_calls_.device();
+  if (!device && !request.stream) device = calls_.device();
   if (!device)
     return fail(ErrorKind::invalid_argument,
                 "a stream is given, and this rank's data are on the host: expected a GPU's number "
                 "as DeviceOptions::ordinal");
-  const auto staging = stream_calls_.staging(*device);
+  const auto staging = calls_.staging(*device);
   if (!staging) return tl::unexpected(staging.error());
   if ((*staging)->device() != *device)
     return fail(ErrorKind::invalid_argument,
@@ -147,8 +149,7 @@ Result<device::Staging*> Communicator::Implementation::staging_for(
   return *staging;
 }
 
-Result<std::shared_ptr<device::StreamOp>> Communicator::Implementation::stream_op(
-    device::StreamOpRequest& request) {
+Result<std::shared_ptr<device::StreamOp>> Streams::stream_op(device::StreamOpRequest& request) {
   const auto staging = staging_for(request);
   if (!staging) return tl::unexpected(staging.error());
   if (request.stream) CCOLL_TRY(check_stream_of(*request.stream, (*staging)->device()));
@@ -156,35 +157,37 @@ Result<std::shared_ptr<device::StreamOp>> Communicator::Implementation::stream_o
   const auto captured = device::is_captured(request.stream.value_or(nullptr), (*staging)->device());
   if (!captured) return tl::unexpected(captured.error());
   request.is_captured = request.stream && *captured;
-  if (request.program) return stream_calls_.device_way()->stream_op(request);
+  if (request.program) return calls_.device_way()->stream_op(request);
   return (*staging)->stream_op(request);
 }
 
-Result<Communicator::Implementation::Submitted> Communicator::Implementation::submit(
-    device::StreamOpRequest request, Operations shown, const Prepare& prepare) {
-  CCOLL_TRY(called_from_outside());
+Result<Streams::Submitted> Streams::submit(device::StreamOpRequest request, Operations shown,
+                                           const Prepare& prepare) {
+  CCOLL_TRY(communicator_.called_from_outside());
   auto stream_op = caught([&] { return this->stream_op(request); });
   if (!stream_op) {
     // If only this rank lacks something, the others would wait for it.
     if (stream_op.error().kind == ErrorKind::invalid_argument)
       return tl::unexpected(stream_op.error());
-    const Owner owned(*this);
-    CCOLL_TRY(usable(owned));
-    threw(owned, stream_op.error());
-    return tl::unexpected(*verdict_.broken());
+    const Owner owned(communicator_);
+    CCOLL_TRY(communicator_.usable(owned));
+    communicator_.threw(owned, stream_op.error());
+    return tl::unexpected(*communicator_.broken(owned));
   }
   const bool is_captured = request.is_captured;
   // A graph's call has nobody to tell how it went.
   if (is_captured) shown.clear();
-  const auto call = std::make_shared<StreamCall>(weak_from_this(), *stream_op, std::move(shown));
-  const auto state = std::make_shared<Work::State>(Work::State{shared_from_this(), call->shown()});
+  const auto call =
+      std::make_shared<StreamCall>(communicator_.weak_from_this(), *stream_op, std::move(shown));
+  const auto state =
+      std::make_shared<Work::State>(Work::State{communicator_.shared_from_this(), call->shown()});
   const auto begin = prepare(*call, *stream_op, is_captured);
   {
-    const Owner owned(*this);
-    CCOLL_TRY(usable(owned));
-    if (!is_captured) stream_calls_.add(owned, call);
+    const Owner owned(communicator_);
+    CCOLL_TRY(communicator_.usable(owned));
+    if (!is_captured) calls_.add(owned, call);
     if (begin) {
-      auto begun = this->begin(owned, *begin);
+      auto begun = communicator_.begin(owned, *begin);
       if (!begun) return tl::unexpected(begun.error());
       call->began(owned, std::move((*begun)->operations));
     }
@@ -192,54 +195,52 @@ Result<Communicator::Implementation::Submitted> Communicator::Implementation::su
   return Submitted{Work(state), call, *stream_op, is_captured};
 }
 
-Status Communicator::Implementation::enqueue(const Submitted& submitted) {
+Status Streams::enqueue(const Submitted& submitted) {
   const auto put = caught([&] { return submitted.stream_op->enqueue(submitted.call); });
   if (put) return {};
   if (submitted.is_captured && !submitted.stream_op->is_made_by_device())
     return tl::unexpected(put.error());
-  const Owner owned(*this);
-  CCOLL_TRY(usable(owned));
-  threw(owned, put.error());
-  return tl::unexpected(*verdict_.broken());
+  const Owner owned(communicator_);
+  CCOLL_TRY(communicator_.usable(owned));
+  communicator_.threw(owned, put.error());
+  return tl::unexpected(*communicator_.broken(owned));
 }
 
-Result<Work> Communicator::Implementation::put(const Submitted& submitted,
-                                               std::optional<cudaStream_t> stream,
-                                               std::string_view label) {
+Result<Work> Streams::put(const Submitted& submitted, std::optional<cudaStream_t> stream,
+                          std::string_view label) {
   if (!call_group::has_put_off()) {
     CCOLL_TRY(enqueue(submitted));
     return submitted.work;
   }
   auto go_on = [submitted](Implementation& self, Clock::time_point) -> Result<bool> {
     if (self.is_forked()) return tl::unexpected(self.news().value());
-    const std::lock_guard lock(self.stream_calls_.submission());
-    CCOLL_TRY(self.enqueue(submitted));
+    const std::lock_guard lock(self.streams().calls_.submission());
+    CCOLL_TRY(self.streams().enqueue(submitted));
     const Owner owned(self);
     return self.usable(owned).map([] { return true; });
   };
-  call_group::put_off({.communicator = weak_from_this(),
+  call_group::put_off({.communicator = communicator_.weak_from_this(),
                        .stream = stream,
                        .label = std::string(label),
                        .go_on = std::move(go_on)});
   return submitted.work;
 }
 
-Result<Work> Communicator::Implementation::begin_in_stream(Call call,
-                                                           std::optional<cudaStream_t> stream) {
-  if (is_forked()) return tl::unexpected(news().value());
-  if ((has_rows(call.input) || has_rows(call.output)) && is_for_streams(call))
-    return rows_on_gpu(call);
+Result<Work> Streams::begin(Call call, std::optional<cudaStream_t> stream) {
+  if (communicator_.is_forked()) return tl::unexpected(communicator_.news().value());
+  if ((has_rows(call.input) || has_rows(call.output)) && are_for(call)) return rows_on_gpu(call);
   if (!has_device_way() || !suits_devices(call)) return begin_by_host(std::move(call), stream);
-  CCOLL_TRY(check_buffers(call, rank(), size(), options_.device.ordinal));
+  CCOLL_TRY(check_buffers(call, communicator_.rank(), communicator_.size(),
+                          communicator_.options().device.ordinal));
   // A call that is put off locks when its turn comes: this thread may hold the lock for an earlier
   // one.
-  std::unique_lock lock(*stream_calls_.device_submission(), std::defer_lock);
+  std::unique_lock lock(*calls_.device_submission(), std::defer_lock);
   if (!call_group::has_put_off() && !lock.try_lock_until(limit_of(call)))
     return fail(
         ErrorKind::timed_out,
         "the previous call, which another thread of this rank made, was not submitted in time");
   const auto on_device = [&]() -> Result<OnDevice> {
-    const std::lock_guard loading(stream_calls_.submission());
+    const std::lock_guard loading(calls_.submission());
     return device_program_for(call).map(
         [](const auto* found) { return found ? *found : OnDevice{}; });
   }();
@@ -252,9 +253,8 @@ Result<Work> Communicator::Implementation::begin_in_stream(Call call,
   return begin_by_host(std::move(call), stream);
 }
 
-Result<Work> Communicator::Implementation::begin_by_host(Call call,
-                                                         std::optional<cudaStream_t> stream) {
-  const std::lock_guard lock(stream_calls_.submission());
+Result<Work> Streams::begin_by_host(Call call, std::optional<cudaStream_t> stream) {
+  const std::lock_guard lock(calls_.submission());
   const auto divided = in_parts(call);
   if (!divided) return tl::unexpected(divided.error());
   auto copied = divided->copied();
@@ -278,8 +278,8 @@ Result<Work> Communicator::Implementation::begin_by_host(Call call,
   return put(*submitted, stream, call.label);
 }
 
-Result<DividedCall> Communicator::Implementation::in_parts(const Call& call) {
-  DividedCall divided(call, rank(), size());
+Result<DividedCall> Streams::in_parts(const Call& call) {
+  DividedCall divided(call, communicator_.rank(), communicator_.size());
   for (const auto& whole : divided.copied())
     for (const auto* const ranges : {&whole.reads, &whole.writes})
       for (const auto& range : *ranges)
@@ -287,27 +287,28 @@ Result<DividedCall> Communicator::Implementation::in_parts(const Call& call) {
   // Products, widened elements and input copies take host memory for the whole call anyway.
   const bool may_be =
       call.op.form() != Reduction::Form::premultiplied_sum && !needs_input_copy(call);
-  if (!may_be || !divided.is_large(options_.device.staging_bytes)) return divided;
-  const Owner owned(*this);
-  if (!usable(owned)) return divided;
-  const auto plan =
-      guarded(owned, [&] { return std::optional(plan_for(owned, call, signature_of(call))); });
+  if (!may_be || !divided.is_large(communicator_.options().device.staging_bytes)) return divided;
+  const Owner owned(communicator_);
+  if (!communicator_.usable(owned)) return divided;
+  const auto plan = communicator_.guarded(owned, [&] {
+    return std::optional(communicator_.plan_for(owned, call, signature_of(call)));
+  });
   // Without a plan the call fails as soon as it begins.
-  if (plan && *plan && !is_widened(call, (**plan)->algorithm(), size()))
+  if (plan && *plan && !is_widened(call, (**plan)->algorithm(), communicator_.size()))
     divided.divide((**plan)->windows(call.block_counts, call.output_counts),
-                   options_.device.staging_bytes);
+                   communicator_.options().device.staging_bytes);
   return divided;
 }
 
-std::optional<Call> Communicator::Implementation::begun_in_order(
-    Call& call, StreamCall& in_stream, const std::shared_ptr<device::StreamOp>& stream_op,
-    bool is_captured) {
+std::optional<Call> Streams::begun_in_order(Call& call, StreamCall& in_stream,
+                                            const std::shared_ptr<device::StreamOp>& stream_op,
+                                            bool is_captured) {
   if (!is_captured) {
     call.gate = stream_op;
     return call;
   }
   call.from_graph = true;
-  stream_calls_.come_from_graphs();
+  calls_.come_from_graphs();
   in_stream.begin_when_reached(
       [call, label = std::string(call.label)](Owned owned, Implementation& communicator) mutable {
         call.label = label;
@@ -318,12 +319,11 @@ std::optional<Call> Communicator::Implementation::begun_in_order(
   return std::nullopt;
 }
 
-Result<Work> Communicator::Implementation::begin_in_stream(
-    std::vector<std::shared_ptr<MessageOperation>> operations, std::chrono::milliseconds timeout,
-    std::optional<cudaStream_t> stream) {
-  if (is_forked()) return tl::unexpected(news().value());
+Result<Work> Streams::begin(std::vector<std::shared_ptr<MessageOperation>> operations,
+                            std::chrono::milliseconds timeout, std::optional<cudaStream_t> stream) {
+  if (communicator_.is_forked()) return tl::unexpected(communicator_.news().value());
   // Held throughout: a message may end only after one that is called later.
-  const std::lock_guard lock(stream_calls_.submission());
+  const std::lock_guard lock(calls_.submission());
   bool needs_flush = false;
   for (const auto& operation : operations) {
     const auto buffer = buffer_of(*operation);
@@ -331,13 +331,14 @@ Result<Work> Communicator::Implementation::begin_in_stream(
       CCOLL_TRY(check_end_of(buffer, begin));
   }
   StreamMessages messages(operations, [&](MessageOperation& operation) {
-    return options_.device.direct_messages && make_direct(operation, needs_flush);
+    return communicator_.options().device.direct_messages && make_direct(operation, needs_flush);
   });
   const auto bytes = messages.whole_bytes();
   // If there is none, submit() reports it.
   const auto staging = caught([&] { return staging_for(messages.request(stream)); });
   if (staging && (bytes > kMostWhole || !(*staging)->has_block(bytes))) {
-    auto in_pieces = messages.in_pieces(std::max(options_.eager_limit, kMostWholeOfMany));
+    auto in_pieces =
+        messages.in_pieces(std::max(communicator_.options().eager_limit, kMostWholeOfMany));
     if ((*staging)->suits_pieces(in_pieces.request(stream))) messages = std::move(in_pieces);
   }
   Operations shown;
@@ -357,7 +358,7 @@ Result<Work> Communicator::Implementation::begin_in_stream(
         return Operations(copies.begin(), copies.end());
       });
     });
-    if (!stream) in_stream.stand_before_others(stream_calls_.messages_to_post());
+    if (!stream) in_stream.stand_before_others(calls_.messages_to_post());
     return std::nullopt;
   };
   auto request = messages.request(stream);
@@ -367,28 +368,26 @@ Result<Work> Communicator::Implementation::begin_in_stream(
   return put(*submitted, stream, operations.empty() ? "" : operations.front()->label);
 }
 
-void Communicator::Implementation::stream_reached(std::shared_ptr<StreamCall> call) noexcept {
-  stream_calls_.reached(std::move(call));
-  waiter_->ring();
-  begin_what_is_reached();
+void Streams::reached(std::shared_ptr<StreamCall> call) noexcept {
+  calls_.reached(std::move(call));
+  communicator_.waiter().ring();
+  communicator_.begin_what_is_reached();
 }
 
-void Communicator::Implementation::begin_what_is_reached() { background_->schedule(); }
-
-Status Communicator::Implementation::run_in_stream(const Call& call) {
+Status Streams::run(const Call& call) {
   const auto signature = signature_of(call);
   const Collectives::Blocking blocking{signature, std::nullopt};
   {
-    const Owner owned(*this);
-    CCOLL_TRY(alone(owned, call));
-    collectives_(owned).block(blocking);
+    const Owner owned(communicator_);
+    CCOLL_TRY(communicator_.alone(owned, call));
+    communicator_.collectives(owned).block(blocking);
   }
   const auto unblock = [this](const void*) {
-    const Owner owned(*this);
-    collectives_(owned).unblock();
+    const Owner owned(communicator_);
+    communicator_.collectives(owned).unblock();
   };
   const std::unique_ptr<const Collectives::Blocking, decltype(unblock)> blocked(&blocking, unblock);
-  auto work = begin_in_stream(call, std::nullopt);
+  auto work = begin(call, std::nullopt);
   if (!work) return tl::unexpected(work.error());
   work->wait();
   return {};

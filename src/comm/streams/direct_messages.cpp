@@ -5,19 +5,25 @@
 #include "system/log.hpp"
 
 namespace ccoll {
+namespace {
 
-bool Communicator::Implementation::make_direct(MessageOperation& operation, bool& needs_flush) {
+using Owner = Communicator::Implementation::Owner;
+
+}  // namespace
+
+bool Streams::make_direct(MessageOperation& operation, bool& needs_flush) {
   const bool sends = operation.what == MessageOperation::What::send;
   auto* const data = sends ? const_cast<std::byte*>(operation.input) : operation.output;
-  if (options_.device.ordinal == kHost || !check_device_of(data, options_.device.ordinal))
+  if (communicator_.options().device.ordinal == kHost ||
+      !check_device_of(data, communicator_.options().device.ordinal))
     return false;
   {
-    const Owner owned(*this);
-    if (!messages_(owned).may_be_direct(operation)) return false;
+    const Owner owned(communicator_);
+    if (!communicator_.messages(owned).may_be_direct(operation)) return false;
   }
   const auto peer = *operation.pattern.from;
-  if (const auto way = transport_to(peer).value_or("no transport");
-      way != "verbs" || options_.checksum) {
+  if (const auto way = communicator_.transport_to(peer).value_or("no transport");
+      way != "verbs" || communicator_.options().checksum) {
     // Most jobs have such pairs of ranks, and nothing is wrong with them.
     log_not_direct(LogLevel::info, peer,
                    way == "verbs" ? "slices carry checksums" : "they go by " + way);
@@ -28,8 +34,8 @@ bool Communicator::Implementation::make_direct(MessageOperation& operation, bool
     log_not_direct(LogLevel::warn, peer, exported.error().message);
     return false;
   }
-  const Owner owned(*this);
-  auto made = messages_(owned).make_direct(
+  const Owner owned(communicator_);
+  auto made = communicator_.messages(owned).make_direct(
       operation, {data, operation.bytes, exported->file.number(), exported->offset});
   if (!made) {
     // A link that broke meanwhile is reported elsewhere.
@@ -42,13 +48,13 @@ bool Communicator::Implementation::make_direct(MessageOperation& operation, bool
   return true;
 }
 
-void Communicator::Implementation::log_not_direct(LogLevel level, Rank peer, std::string_view why) {
+void Streams::log_not_direct(LogLevel level, Rank peer, std::string_view why) {
   const auto bit = 1U << static_cast<unsigned>(level);
   if ((logged_not_direct_.fetch_or(bit) & bit) != 0) return;
   log().at(level,
            "rank {}: messages in streams with rank {} are copied through the host, though "
            "CCOLL_GPU_DIRECT is 1: {}; other pairs may be affected, too, without a further warning",
-           rank(), peer, why);
+           communicator_.rank(), peer, why);
 }
 
 }  // namespace ccoll

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// A communicator's part for calls in CUDA streams: which calls belong there, how they get into
+/// streams, and how devices make collectives. It looks after them by StreamCalls. Without a GPU all
+/// it does is to say that no call belongs there.
+///
+/// Calls come with arguments already checked, from callers that do not hold the owner flag.
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "comm/api/call.hpp"
+#include "comm/messages/messages.hpp"
+#include "comm/streams/device_ways.hpp"
+#include "comm/streams/stream_calls.hpp"
+#include "comm/streams/stream_parts.hpp"
+#include "system/log.hpp"
+
+namespace ccoll {
+namespace device {
+class ExchangeDoor;
+struct DoorAddress;
+}  // namespace device
+
+class Streams {
+ public:
+  using Implementation = Communicator::Implementation;
+
+  /// For a communicator of that many ranks; `staging_bytes` as in DeviceOptions.
+  Streams(Implementation& communicator, std::uint32_t ranks, std::size_t staging_bytes)
+      : communicator_(communicator), calls_(ranks, staging_bytes) {}
+
+  StreamCalls& calls() { return calls_; }
+  const StreamCalls& calls() const { return calls_; }
+
+  // device_calls.cpp
+
+  /// Takes the resources that calls in streams need, if this rank has a GPU.
+  Status find_device();
+  /// Finds how devices make collectives. Collective if they use stream steps.
+  Status find_device_way();
+  /// How devices make collectives, and why that way was picked.
+  const DeviceWayPick& device_way() const { return device_way_; }
+  bool has_device_way() const { return calls_.device_way() != nullptr; }
+  /// Prepares the host's part of a call that devices make.
+  Status make_ready_beside(Owned owned, Algorithm algorithm, CollectiveOperation& operation);
+  /// Lets other hosts end their parts: a caller learns from its stream alone that a call is over.
+  void end_what_devices_made(Owned owned);
+  /// Breaks the communicator: a device's result is incomplete.
+  void device_failed(Owned owned, const Failure& failure);
+
+  // stream_submission.cpp
+
+  /// Whether a call without a stream uses one all the same: a buffer is device memory, or devices
+  /// make the call, because other ranks' buffers may be device memory.
+  bool are_for(const Call& call) const;
+  bool are_for(const void* input, const void* output) const;
+  /// Whether the messages are posted when a stream reaches them: a buffer is device memory, or
+  /// earlier messages still wait for a stream.
+  bool are_for(std::span<const MessageRequest> requests) const;
+  /// Without a stream, uses one of the communicator's own, behind the default stream.
+  Result<Work> begin(Call call, std::optional<cudaStream_t> stream);
+  Result<Work> begin(std::vector<std::shared_ptr<MessageOperation>> operations,
+                     std::chrono::milliseconds timeout, std::optional<cudaStream_t> stream);
+  /// Runs it in a stream of the communicator's own and waits for it; throws its failure.
+  Status run(const Call& call);
+  /// The stream has reached the call, which is to begin. A thread of CUDA calls this.
+  void reached(std::shared_ptr<StreamCall> call) noexcept;
+
+ private:
+  // device_calls.cpp
+  void log_device_way() const;
+  Status make_device_way(std::span<const PeerAddress> ranks);
+  Status join_team(std::shared_ptr<device::Staging> staging, std::span<const PeerAddress> ranks);
+  void take_device_way(std::shared_ptr<device::DeviceWay> way);
+  Status make_group(Result<std::shared_ptr<device::Staging>> staging);
+  Result<std::shared_ptr<device::DeviceWay>> meet_for_group(
+      device::ExchangeDoor& door, std::span<const device::DoorAddress> addresses,
+      std::shared_ptr<device::Staging> staging) const;
+  /// Gathers every rank's `mine`, by rank.
+  Status tell_all_at_start(const void* mine, void* everyones, std::size_t bytes);
+  /// How devices make a checked call that suits_devices(). Null: the host makes it, on all ranks.
+  /// The caller holds the streams' submission().
+  struct OnDevice {
+    Algorithm algorithm;
+    std::shared_ptr<const device::DeviceProgram> program;
+  };
+  Result<const OnDevice*> device_program_for(const Call& call);
+  Result<OnDevice> load_device_program(const Call& call, const Signature& asked);
+  /// Returns nothing if the ranks' streams are captured apart: then the host makes it on all ranks.
+  /// Holds the streams' device_submission(), unless this thread's open group has put off calls.
+  Result<std::optional<Work>> begin_on_device(const Call& call, std::optional<cudaStream_t> stream,
+                                              const OnDevice& on_device);
+  Clock::time_point limit_of(const Call& call) const;
+  /// A call that ranks enter together.
+  struct Entering {
+    bool is_captured = false;
+    Clock::time_point since;
+    Clock::time_point limit;  ///< until the stream reaches it, or for one that is captured
+  };
+  /// Enters as far as possible until `until`.
+  Result<device::Entry> enter(device::StreamOp& stream_op, const Entering& entering,
+                              Clock::time_point until);
+  /// The error that kept a call from being entered, or that its limit has passed.
+  Failure not_entered(Owned owned, const Result<device::Entry>& entry, bool is_captured);
+
+  // stream_submission.cpp
+  Result<Work> begin_by_host(Call call, std::optional<cudaStream_t> stream);
+  /// Divides the call, if it is large, at its plan's windows.
+  Result<DividedCall> in_parts(const Call& call);
+  /// Gives a call the host's memory and returns the call that begins at once. Nothing: it begins
+  /// when the stream reaches it and tells the StreamCall.
+  using Prepare = std::function<std::optional<Call>(
+      StreamCall&, const std::shared_ptr<device::StreamOp>&, bool is_captured)>;
+  /// For the device of the request's buffers, or else the rank's.
+  Result<device::Staging*> staging_for(const device::StreamOpRequest& request);
+  /// Finds out whether the request's stream is captured.
+  Result<std::shared_ptr<device::StreamOp>> stream_op(device::StreamOpRequest& request);
+  /// A call that has its place among the communicator's calls, but is not in its stream yet.
+  struct Submitted {
+    Work work;
+    std::shared_ptr<StreamCall> call;
+    std::shared_ptr<device::StreamOp> stream_op;
+    bool is_captured = false;
+  };
+  /// The caller holds the streams' submission(), as for enqueue().
+  Result<Submitted> submit(device::StreamOpRequest request, Operations shown,
+                           const Prepare& prepare);
+  Status enqueue(const Submitted& submitted);
+  /// Calls enqueue(), or puts that off behind what this thread's open group has put off.
+  Result<Work> put(const Submitted& submitted, std::optional<cudaStream_t> stream,
+                   std::string_view label);
+  /// In an open group, a call that ranks enter together enters at the group's end.
+  void put_off(const Submitted& submitted, const Call& call, std::optional<cudaStream_t> stream);
+  /// Returns the call if it takes its place at once; nothing if captured: then its graph begins it.
+  std::optional<Call> begun_in_order(Call& call, StreamCall& in_stream,
+                                     const std::shared_ptr<device::StreamOp>& stream_op,
+                                     bool is_captured);
+
+  // direct_messages.cpp
+  /// Makes a message's GPU buffer known to the link, which then reads or writes the memory
+  /// directly; returns whether that worked. `needs_flush` is set if the stream has to flush then.
+  bool make_direct(MessageOperation& operation, bool& needs_flush);
+  /// Logs it once per level.
+  void log_not_direct(LogLevel level, Rank peer, std::string_view why);
+
+  Implementation& communicator_;
+  StreamCalls calls_;           ///< by its own tags
+  DeviceWayPick device_way_;    // immutable after find_device_way
+  bool knows_devices_ = false;  // immutable after find_device: CUDA is in use here
+  /// One bit per log level.
+  std::atomic<unsigned> logged_not_direct_{0};
+  // guarded by the streams' submission()
+  /// How devices make each call, if they do.
+  std::unordered_map<Signature, OnDevice, SignatureHash> programs_;
+  bool has_logged_refusal_ = false;  ///< about a call that fits no device
+  std::byte barrier_[2] = {};        ///< the buffers of the hosts' part
+};
+
+}  // namespace ccoll

@@ -166,8 +166,7 @@ Status Communicator::Implementation::close(bool is_told) {
   publish_end(!was_told);
   if (late) farewells_.end();  // this rank knows what the others hear now
   if (!was_told && is_told) await_last_calls();
-  end_making(destroyed());
-  births_.abort_shrink(destroyed());
+  groups_.parent_closed(destroyed());
   const auto compared = compare_with_ahead();
   member_->exit();
   if (was_told) return {};
@@ -373,7 +372,7 @@ bool Communicator::Implementation::progress(Owned owned, Messages::Attention att
     moved |= streams_.calls().advance(owned, *this);
   if (!moved && verdict_.has_news() && take_news(owned)) return true;
   if (moved) turns_.move();
-  if (moved && waits_reported_(owned)) take_waits_back(owned);
+  if (moved && waits_.are_reported(owned)) waits_.take_back(owned);
   return moved;
 } catch (...) {
   threw(owned, failure_of(std::current_exception()));
@@ -392,7 +391,7 @@ bool Communicator::Implementation::advance_collective(Owned owned) {
       }
     if (operation->gate) {
       limit_gated(owned, *operation, Clock::now());
-      stands_.set(std::nullopt);
+      waits_.stands().set(std::nullopt);
     }
     if (operation->premultiplication) (*operation->premultiplication)();
     if (operation->input_copy) (*operation->input_copy)();

@@ -17,10 +17,10 @@
 #include "comm/failures/calls_ahead.hpp"
 #include "comm/failures/departures.hpp"
 #include "comm/failures/farewells.hpp"
-#include "comm/failures/stands.hpp"
 #include "comm/failures/verdict.hpp"
-#include "comm/groups/births.hpp"
+#include "comm/failures/waits.hpp"
 #include "comm/groups/group.hpp"
+#include "comm/groups/groups.hpp"
 #include "comm/groups/member.hpp"
 #include "comm/messages/messages.hpp"
 #include "comm/progress/collectives.hpp"
@@ -143,8 +143,7 @@ class Communicator::Implementation final
   /// The failure that ended it, as far as this rank knows; from any thread.
   std::optional<Failure> first_failure() const;
 
-  // groups.cpp: calls that serve other calls, and communicators made from this one. Each takes the
-  // owner flag.
+  // groups.cpp: calls that serve other calls. Each takes the owner flag.
 
   /// For calls that cannot wait for a group's end; `shown_as` is the kind in the signature.
   Status run_for(std::uint8_t shown_as, Call call);
@@ -154,15 +153,9 @@ class Communicator::Implementation final
 
   /// Fails with a mismatch that names both sides unless all ranks gave the same `text`. Collective.
   Status agree(std::uint8_t shown_as, const std::string& text);
-  Result<std::shared_ptr<Implementation>> duplicate(const GroupOptions& options);
-  /// Null for a rank without a colour.
-  Result<std::shared_ptr<Implementation>> split(int color, int key, const GroupOptions& options);
-  Result<std::shared_ptr<Implementation>> subgroup(std::span<const int> ranks,
-                                                   const GroupOptions& options);
 
-  /// Makes one of the ranks that are left, as they agree; also from a broken communicator. It
-  /// leaves out the `excluded` (ascending), whether they are left or not.
-  Result<std::shared_ptr<Implementation>> shrink(const GroupOptions& options, Ranks excluded = {});
+  /// Communicators made from this one.
+  Groups& groups() { return groups_; }
 
   /// Makes progress until all are done or `limit` has passed; false in the latter case.
   bool wait(Owned owned, const Work::State& work, Clock::time_point limit);
@@ -201,7 +194,9 @@ class Communicator::Implementation final
   void lost(std::uint32_t rank, const Failure& failure) override;
   std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting) override;
   bool has_begun(std::uint64_t sequence) override { return record_.history().calls() > sequence; }
-  void in_cycle(std::uint64_t sequence, const std::string& cycle) override;
+  void in_cycle(std::uint64_t sequence, const std::string& cycle) override {
+    waits_.stands().note_cycle(sequence, cycle);
+  }
 
   // In a forked child: users of this copy get an error, and the parent's resources are left alone.
   void forked() override;
@@ -246,6 +241,19 @@ class Communicator::Implementation final
   const std::optional<Failure>& broken(Owned /*owned*/) const { return verdict_.broken(); }
   /// The failure that the control path has reported.
   std::optional<Failure> news() const;
+  std::optional<Failure> heard_without_culprit() const { return verdict_.heard_without_culprit(); }
+  /// Makes a shortage or an exception here a failure of this rank, to tell the others.
+  Failure failed_here(const Failure& failure) const;
+  static Failure destroyed() {
+    return {ErrorKind::aborted, "the communicator was destroyed", std::nullopt};
+  }
+  bool is_closed() const { return closed_.load(); }
+  std::string ranks_text(const std::vector<Rank>& ranks) const;
+  std::string name_of(const CollectiveOperation& operation) const;
+  std::string name_of(std::uint64_t sequence, const Signature& signature,
+                      std::string_view label) const;
+  const std::shared_ptr<Member>& member() const { return member_; }
+  Control& control() const { return member_->control(); }
   /// Ends every operation with `failure`; `tell`: also on the other ranks.
   void break_with(Owned owned, const Failure& failure, bool tell);
   /// Returns the optional from `step`; nothing if it throws, which breaks the communicator.
@@ -278,40 +286,6 @@ class Communicator::Implementation final
   /// Whether nothing under way can go on before the Background wakes anyway.
   bool left_to_background(Owned owned);
   Clock::time_point look_at_limits(Owned owned, Clock::time_point now);
-
-  // groups.cpp
-  Result<std::vector<Rank>> subgroup_ranks(std::span<const int> ranks) const;
-  Result<std::shared_ptr<Implementation>> make_child(std::uint64_t id,
-                                                     const std::vector<Rank>& ranks,
-                                                     const GroupOptions& options,
-                                                     std::string made_up_name);
-  /// Makes one with `make_it`. If that fails or throws, it tells the others, which have theirs and
-  /// would wait for this rank.
-  template <typename Make>
-  Result<std::shared_ptr<Implementation>> made_or_told(std::uint64_t id, Make make_it);
-  /// Ends the making of a subgroup with this communicator, although it waits in the new one.
-  void end_making(const Failure& failure);
-  void broke_while_making(const Failure& failure);
-  static Failure destroyed() {
-    return {ErrorKind::aborted, "the communicator was destroyed", std::nullopt};
-  }
-  Status meet(Announcement announcement);
-  void compare_subgroups(Rank peer, const Waiting& waiting);
-
-  // shrink.cpp
-  /// Admits a thread to shrink, one at a time; births_.end_shrink() ends it.
-  Result<RollCall> begin_shrinking(const Ranks& excluded);
-  /// The ranks that are not gone; every rank gets the same list.
-  Result<std::vector<Rank>> survivors(const RollCall& call, std::chrono::milliseconds timeout);
-  /// The same, but an exception ends the attempt on the other ranks, too: they wait for this one.
-  Result<std::vector<Rank>> survivors_or_told(const RollCall& call,
-                                              std::chrono::milliseconds timeout);
-  /// Waits until the roll call is over; an error says why this rank stopped waiting.
-  Status await(const RollCall& call, Headcount& count, std::chrono::milliseconds timeout) const;
-  /// The failure for the exception that is being caught.
-  Failure cannot_shrink() const;
-  Failure lost_patience(const RollCall& call, std::chrono::milliseconds timeout,
-                        const std::vector<std::uint32_t>& awaited) const;
 
   /// Sets its plan and its run, except for the sequence number.
   Status make_ready(Owned owned, const Call& call, CollectiveOperation& operation);
@@ -383,8 +357,6 @@ class Communicator::Implementation final
   /// The loss that blocks everything; nothing while anything may move. `next`: as in long_gone().
   std::optional<Failure> ending_loss(Owned owned, Clock::time_point now,
                                      Clock::time_point& next) const;
-  /// Makes a shortage or an exception here a failure of this rank, to tell the others.
-  Failure failed_here(const Failure& failure) const;
 
   // mismatch.cpp
   /// Compares this rank's call with the one that a peer has published.
@@ -404,43 +376,12 @@ class Communicator::Implementation final
   void ask_for_label(Owned owned, const CollectiveOperation& operation, Failure failure);
 
   // failures.cpp
-  std::string name_of(const CollectiveOperation& operation) const;
-  std::string name_of(std::uint64_t sequence, const Signature& signature,
-                      std::string_view label) const;
-  std::string ranks_text(const std::vector<Rank>& ranks) const;
-  /// For a call that timed out: its progress, how long it stands there, the ranks it waits for.
-  std::string whereabouts(const CollectiveOperation& operation, Clock::time_point now) const;
   void publish(Owned owned, CollectiveOperation& operation, Clock::time_point now);
-  /// Tells control which ranks this rank waits for; taken back once anything moves.
-  void report_waits(Owned owned);
-  void take_waits_back(Owned owned);
-  /// Looks once, shortly before an operation's time limit, whether ranks wait in a cycle; true when
-  /// that moment is now.
-  bool seek_cycle(Owned owned, Operation& operation, std::uint64_t sequence, Clock::time_point now,
-                  Clock::time_point& next);
-  /// "; ranks wait in a cycle: …", if so; empty if that is not known.
-  std::string cycle_of(std::uint64_t sequence) const;
   bool supervise_collective(Owned owned, CollectiveOperation& operation, Clock::time_point now,
                             Clock::time_point& next);
   void supervise_messages(Owned owned, Clock::time_point now, Clock::time_point& next);
   /// The failure of a call that waits only for `gone` ranks whose links were never connected.
   std::optional<Failure> in_vain(Owned owned, const std::vector<Rank>& gone) const;
-  /// Has control find out which of `ranks` have left without a goodbye arriving.
-  void look_for(const std::vector<Rank>& ranks);
-
-  // long_waits.cpp
-  /// Whether the operation has just reached the next stage of a long wait.
-  LongWait long_wait(Owned owned, Operation& operation, Clock::time_point now,
-                     Clock::time_point& next) const;
-  void look_at_long_wait(Owned owned, CollectiveOperation& operation, Clock::time_point now,
-                         Clock::time_point& next);
-  void log_long_waits(Owned owned, std::span<const std::shared_ptr<MessageOperation>> late,
-                      Clock::time_point now) const;
-
-  /// Asks the ranks that the call waits for, at this step or later, shortly before its time limit.
-  void ask_for_stands(Owned owned, const CollectiveOperation& operation, Clock::time_point now);
-  /// The same for any ranks: they know nothing about messages, and answer with their own position.
-  void ask_for_stands(Owned owned, Stands::Question question);
 
   const std::shared_ptr<Member> member_;
   const std::uint64_t id_;
@@ -465,10 +406,8 @@ class Communicator::Implementation final
   OwnersOnly<Messages> messages_;
   Streams streams_;  ///< by its own tags
 
-  Verdict verdict_;                         ///< by its own remarks
-  OwnersOnly<bool> waits_reported_{false};  ///< to control
+  Verdict verdict_;  ///< by its own remarks
   OwnersOnly<Sweep> sweep_;
-  OwnersOnly<Clock::time_point> looked_;  ///< for ranks that messages wait for
   OwnersOnly<Repeats> repeats_;
   std::byte barrier_[2] = {};  ///< the buffers of barriers
 
@@ -480,8 +419,8 @@ class Communicator::Implementation final
   Departures departures_;
   Farewells farewells_;
   CallsAhead ahead_;
-  Stands stands_{record_.history(), record_.recorder()};
-  Births births_{id_};
+  Waits waits_{*this, record_.history(), record_.recorder()};
+  Groups groups_{*this, id_};
   const ForkNotice fork_notice_{*this};  // last: needs all the others
 };
 

@@ -18,14 +18,14 @@ constexpr std::size_t kMostReported = 16;
 
 }  // namespace
 
-void Communicator::Implementation::report_waits(Owned owned) {
+void Waits::report(Owned owned) {
   std::vector<OpenWait> waits;
   const auto add = [&](std::uint64_t sequence, std::string text, const std::vector<Rank>& ranks) {
-    OpenWait wait{id_, sequence, std::move(text), {}};
-    for (const auto rank : ranks) wait.ranks.push_back(group_.job_rank(rank));
+    OpenWait wait{communicator_.id(), sequence, std::move(text), {}};
+    for (const auto rank : ranks) wait.ranks.push_back(communicator_.group().job_rank(rank));
     waits.push_back(std::move(wait));
   };
-  if (const auto* first = collectives_(owned).started()) {
+  if (const auto* first = communicator_.collectives(owned).started()) {
     const auto& run = first->run;
     const auto awaited = first->plan->awaited();
     stands_.set(StandReport{
@@ -34,10 +34,10 @@ void Communicator::Implementation::report_waits(Owned owned) {
         first->stands.since.value_or(first->begun)});
     add(run.sequence,
         fmt::format("{} #{} of communicator {}", words_of(run.signature).kind, run.sequence,
-                    shown_label(name_)),
+                    shown_label(communicator_.name())),
         awaited);
   }
-  for (const auto& operation : messages_(owned).pending()) {
+  for (const auto& operation : communicator_.messages(owned).pending()) {
     // A transfer that is on its way may only be slow.
     const bool stands = operation->stage == MessageOperation::Stage::posted ||
                         operation->stage == MessageOperation::Stage::requested;
@@ -46,22 +46,21 @@ void Communicator::Implementation::report_waits(Owned owned) {
     add(kFirstMessage + operation->record,
         fmt::format("{} of communicator {}",
                     operation->what == MessageOperation::What::send ? "a send" : "a receive",
-                    shown_label(name_)),
-        messages_(owned).awaited(*operation));
+                    shown_label(communicator_.name())),
+        communicator_.messages(owned).awaited(*operation));
   }
-  waits_reported_(owned) = true;
-  member_->control().tell_waits(id_, std::move(waits));
+  reported_(owned) = true;
+  communicator_.control().tell_waits(communicator_.id(), std::move(waits));
 }
 
-void Communicator::Implementation::take_waits_back(Owned owned) {
-  if (!std::exchange(waits_reported_(owned), false)) return;
+void Waits::take_back(Owned owned) {
+  if (!std::exchange(reported_(owned), false)) return;
   stands_.set(std::nullopt);
-  member_->control().tell_waits(id_, {});
+  communicator_.control().tell_waits(communicator_.id(), {});
 }
 
-bool Communicator::Implementation::seek_cycle(Owned owned, Operation& operation,
-                                              std::uint64_t sequence, Clock::time_point now,
-                                              Clock::time_point& next) {
+bool Waits::seek_cycle(Owned owned, Operation& operation, std::uint64_t sequence,
+                       Clock::time_point now, Clock::time_point& next) {
   if (operation.sought) return false;
   const auto limit = operation.deadline - operation.begun;
   const auto seek_at = operation.deadline - std::min<Clock::duration>(limit / 4, kBefore);
@@ -70,35 +69,46 @@ bool Communicator::Implementation::seek_cycle(Owned owned, Operation& operation,
     return false;
   }
   operation.sought = true;
-  report_waits(owned);
-  member_->control().seek_cycle(id_, sequence);
+  report(owned);
+  communicator_.control().seek_cycle(communicator_.id(), sequence);
   return true;
 }
 
-void Communicator::Implementation::in_cycle(std::uint64_t sequence, const std::string& cycle) {
-  stands_.note_cycle(sequence, cycle);
-}
-
-std::string Communicator::Implementation::cycle_of(std::uint64_t sequence) const {
+std::string Waits::cycle_of(std::uint64_t sequence) const {
   const auto cycle = stands_.cycle_of(sequence);
   if (cycle.empty()) return "";
-  return fmt::format("; a cycle{}: {}", group_.numbered_as_job() ? "" : " (by ranks of the job)",
+  return fmt::format("; a cycle{}: {}",
+                     communicator_.group().numbered_as_job() ? "" : " (by ranks of the job)",
                      cycle);
 }
 
-void Communicator::Implementation::ask_for_stands(Owned owned, const CollectiveOperation& operation,
-                                                  Clock::time_point now) {
+void Waits::ask_for_stands(Owned owned, const CollectiveOperation& operation,
+                           Clock::time_point now) {
   Stands::Question question{operation.run.sequence, now, operation.plan->awaited()};
   std::ranges::copy(operation.plan->silent(), std::back_inserter(question.ranks));
   ask_for_stands(owned, std::move(question));
 }
 
-void Communicator::Implementation::ask_for_stands(Owned /*owned*/, Stands::Question question) {
-  Waiting sent{id_, question.sequence, {}};
+void Waits::ask_for_stands(Owned /*owned*/, Stands::Question question) {
+  Waiting sent{communicator_.id(), question.sequence, {}};
   sent.signature.kind = kAsksStand;
   std::vector<std::uint32_t> to;
-  for (const auto rank : stands_.ask(std::move(question))) to.push_back(group_.job_rank(rank));
-  member_->control().publish(sent, to);
+  for (const auto rank : stands_.ask(std::move(question)))
+    to.push_back(communicator_.group().job_rank(rank));
+  communicator_.control().publish(sent, to);
+}
+
+void Waits::look_for(const std::vector<Rank>& ranks) {
+  if (ranks.empty()) return;
+  std::vector<std::uint32_t> job_ranks;
+  for (const auto rank : ranks) job_ranks.push_back(communicator_.group().job_rank(rank));
+  communicator_.control().probe(job_ranks);
+}
+
+bool Waits::looks_again(Owned owned, Clock::time_point now) {
+  if (now - looked_(owned) < kAgain) return false;
+  looked_(owned) = now;
+  return true;
 }
 
 }  // namespace ccoll

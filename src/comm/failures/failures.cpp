@@ -30,10 +30,6 @@ constexpr std::chrono::milliseconds kLookForCounts{10};
 /// be outdated when it arrives.
 constexpr std::chrono::milliseconds kAnnounceAgain{250};
 
-/// How often a rank repeats what it has published, which may get lost while ranks are leaving.
-/// After this long it also asks about awaited ranks that never connected: a goodbye may be lost.
-constexpr std::chrono::milliseconds kPublishAgain{1000};
-
 /// By this long after a goodbye, the rank's earlier connections have arrived. (If there is one, the
 /// end of its stream tells of the leaving, after all that the peer sent.)
 constexpr std::chrono::milliseconds kSettled{1000};
@@ -147,7 +143,7 @@ void Communicator::Implementation::break_with(Owned owned, const Failure& failur
   messages_(owned).end_all(*verdict_.broken());
   streams_.calls().abort_device(owned, *verdict_.broken(), closed_.load());
   streams_.calls().end_with(owned, for_caller(*verdict_.broken()));
-  take_waits_back(owned);
+  waits_.take_back(owned);
   if (tell) member_->control().flood(id_, *verdict_.broken());
   if (first && record_.has_file() && !closed_.load()) write_dump(owned, Record::kFailureDump);
 }
@@ -162,8 +158,8 @@ void Communicator::Implementation::forked() {
   farewells_.forget_lock();
   verdict_.forget_lock();
   ahead_.forget_lock();
-  stands_.forget_lock();
-  births_.forget_lock();
+  waits_.stands().forget_lock();
+  groups_.forget_lock();
   verdict_.notify();
 }
 
@@ -314,20 +310,6 @@ Clock::time_point Communicator::Implementation::look_at_limits(Owned owned, Cloc
   return next;
 }
 
-std::string Communicator::Implementation::whereabouts(const CollectiveOperation& operation,
-                                                      Clock::time_point now) const {
-  const auto& [plan, run] = std::tie(operation.plan, operation.run);
-  const auto cycle = cycle_of(run.sequence);
-  if (!operation.started) return std::string(operation.not_begun()) + cycle;
-  const auto later = plan->silent();
-  return fmt::format("{}, for {:.0f} ms; it waits for {}{}{}{}", plan->standing(),
-                     milliseconds(operation.stands.until(now)), ranks_text(plan->awaited()), cycle,
-                     later.empty() ? ""
-                                   : fmt::format("; later steps need data not yet received from {}",
-                                                 ranks_text(later)),
-                     stands_.answers_about(run.sequence, now));
-}
-
 bool Communicator::Implementation::supervise_collective(Owned owned, CollectiveOperation& operation,
                                                         Clock::time_point now,
                                                         Clock::time_point& next) {
@@ -336,14 +318,15 @@ bool Communicator::Implementation::supervise_collective(Owned owned, CollectiveO
   // The suspected peers may have been late themselves, as this call is now: they, or the end of the
   // suspicion, will soon tell what broke the link.
   if (now >= operation.deadline && !verdict_.suspicion()) {
-    Failure late{ErrorKind::timed_out,
-                 fmt::format("{} timed out after {:.0f} ms, {}", name_of(operation),
-                             milliseconds(now - operation.begun), whereabouts(operation, now)),
-                 std::nullopt};
+    Failure late{
+        ErrorKind::timed_out,
+        fmt::format("{} timed out after {:.0f} ms, {}", name_of(operation),
+                    milliseconds(now - operation.begun), waits_.whereabouts(operation, now)),
+        std::nullopt};
     if (operation.started) {
       auto needed = operation.plan->awaited();
       std::ranges::copy(operation.plan->silent(), std::back_inserter(needed));
-      auto culprit = stands_.absent(operation.run.sequence, needed);
+      auto culprit = waits_.stands().absent(operation.run.sequence, needed);
       if (!culprit && !needed.empty()) culprit = needed.front();
       if (culprit) late.culprit = group_.job_rank(*culprit);
     }
@@ -353,7 +336,7 @@ bool Communicator::Implementation::supervise_collective(Owned owned, CollectiveO
   if (!verdict_.suspicion()) next = std::min(next, operation.deadline);
   if (!operation.started) {
     if (operation.is_held_back() && &operation == collectives_(owned).front().get())
-      stands_.set(
+      waits_.stands().set(
           StandReport{operation.run.sequence, std::string(operation.not_begun()), operation.begun});
     return false;
   }
@@ -364,9 +347,9 @@ bool Communicator::Implementation::supervise_collective(Owned owned, CollectiveO
     }
     publish(owned, operation, now);
   }
-  if (seek_cycle(owned, operation, operation.run.sequence, now, next))
-    ask_for_stands(owned, operation, now);
-  look_at_long_wait(owned, operation, now, next);
+  if (waits_.seek_cycle(owned, operation, operation.run.sequence, now, next))
+    waits_.ask_for_stands(owned, operation, now);
+  waits_.look_at_long_wait(owned, operation, now, next);
   next = std::min(next, operation.publish_at);
   return false;
 }
@@ -374,32 +357,24 @@ bool Communicator::Implementation::supervise_collective(Owned owned, CollectiveO
 void Communicator::Implementation::publish(Owned owned, CollectiveOperation& operation,
                                            Clock::time_point now) {
   auto& control = member_->control();
-  if (const auto& announcement = births_.announcement()) {
+  if (const auto& announcement = groups_.announcement()) {
     control.publish(announcement->waiting, announcement->to);
     operation.publish_at = now + kAnnounceAgain;
     return;
   }
   control.publish({id_, operation.run.sequence, operation.run.signature, operation.note()},
                   group_.ring_neighbours());
-  if (now - operation.begun >= kPublishAgain)
-    look_for(operation.plan->awaited(Plan::Which::never_connected));
-  operation.publish_at = now + kPublishAgain;
-  report_waits(owned);
-}
-
-void Communicator::Implementation::look_for(const std::vector<Rank>& ranks) {
-  if (ranks.empty()) return;
-  std::vector<std::uint32_t> job_ranks;
-  for (const auto rank : ranks) job_ranks.push_back(group_.job_rank(rank));
-  member_->control().probe(job_ranks);
+  if (now - operation.begun >= Waits::kAgain)
+    waits_.look_for(operation.plan->awaited(Plan::Which::never_connected));
+  operation.publish_at = now + Waits::kAgain;
+  waits_.report(owned);
 }
 
 void Communicator::Implementation::supervise_messages(Owned owned, Clock::time_point now,
                                                       Clock::time_point& next) {
   const bool doubtful = now - turns_.last_moved() >= kDoubtful;
   if (messages_(owned).busy() && !doubtful) next = std::min(next, turns_.last_moved() + kDoubtful);
-  const bool looks = doubtful && now - looked_(owned) >= kPublishAgain;
-  if (looks) looked_(owned) = now;
+  const bool looks = doubtful && waits_.looks_again(owned, now);
   std::vector<Rank> silent;
   Stands::Question asks{kFirstMessage, now, {}};
   std::vector<std::shared_ptr<MessageOperation>> late;
@@ -415,7 +390,7 @@ void Communicator::Implementation::supervise_messages(Owned owned, Clock::time_p
                       messages_(owned).standing(*operation),
                       milliseconds(operation->stands.until(now)),
                       ranks_text(messages_(owned).awaited(*operation)),
-                      cycle_of(kFirstMessage + operation->record)),
+                      waits_.cycle_of(kFirstMessage + operation->record)),
           std::nullopt};
       if (const auto awaited = messages_(owned).awaited(*operation); !awaited.empty())
         failure.culprit = group_.job_rank(awaited.front());
@@ -426,19 +401,20 @@ void Communicator::Implementation::supervise_messages(Owned owned, Clock::time_p
       continue;
     }
     if (!verdict_.suspicion()) next = std::min(next, operation->deadline);
-    if (now - operation->begun >= kPublishAfter && !waits_reported_(owned)) report_waits(owned);
-    if (!waits_reported_(owned)) next = std::min(next, operation->begun + kPublishAfter);
-    seek_cycle(owned, *operation, kFirstMessage + operation->record, now, next);
-    const auto wait = long_wait(owned, *operation, now, next);
+    if (now - operation->begun >= kPublishAfter && !waits_.are_reported(owned))
+      waits_.report(owned);
+    if (!waits_.are_reported(owned)) next = std::min(next, operation->begun + kPublishAfter);
+    waits_.seek_cycle(owned, *operation, kFirstMessage + operation->record, now, next);
+    const auto wait = waits_.long_wait(owned, *operation, now, next);
     if (wait == LongWait::asked)
       std::ranges::copy(messages_(owned).awaited(*operation), std::back_inserter(asks.ranks));
     if (wait == LongWait::logged) late.push_back(operation);
     if (looks && operation->pattern.from && !messages_(owned).hears(*operation->pattern.from))
       silent.push_back(*operation->pattern.from);
   }
-  look_for(silent);
-  if (!asks.ranks.empty()) ask_for_stands(owned, std::move(asks));
-  log_long_waits(owned, late, now);
+  waits_.look_for(silent);
+  if (!asks.ranks.empty()) waits_.ask_for_stands(owned, std::move(asks));
+  waits_.log_long_waits(owned, late, now);
 }
 
 std::optional<Failure> Communicator::Implementation::in_vain(Owned owned,
@@ -475,7 +451,7 @@ void Communicator::Implementation::hear(const Failure& failure) {
   if (!verdict_.hear(failure)) return;
   farewells_.end();
   waiter_->ring();
-  broke_while_making(failure);
+  groups_.parent_broke(failure);
   // Abort now, because nobody may take the news: the host may not know of a graph's calls. Once
   // this communicator is closed, the others may still need what devices do.
   if (!closed_.load()) streams_.calls().abort_device(failure);

@@ -2,6 +2,7 @@
 // Reports calls and messages that have not moved for long, each once, with the ranks that it waits
 // for and their answers. The report ends nothing.
 #include <algorithm>
+#include <tuple>
 
 #include "comm/api/implementation.hpp"
 #include "core/deadline.hpp"
@@ -21,10 +22,23 @@ double seconds(Clock::duration duration) { return std::chrono::duration<double>(
 
 }  // namespace
 
-LongWait Communicator::Implementation::long_wait(Owned /*owned*/, Operation& operation,
-                                                 Clock::time_point now,
-                                                 Clock::time_point& next) const {
-  const auto limit = options_.warn_after;
+std::string Waits::whereabouts(const CollectiveOperation& operation, Clock::time_point now) const {
+  const auto& [plan, run] = std::tie(operation.plan, operation.run);
+  const auto cycle = cycle_of(run.sequence);
+  if (!operation.started) return std::string(operation.not_begun()) + cycle;
+  const auto later = plan->silent();
+  return fmt::format("{}, for {:.0f} ms; it waits for {}{}{}{}", plan->standing(),
+                     1000 * seconds(operation.stands.until(now)),
+                     communicator_.ranks_text(plan->awaited()), cycle,
+                     later.empty() ? ""
+                                   : fmt::format("; later steps need data not yet received from {}",
+                                                 communicator_.ranks_text(later)),
+                     stands_.answers_about(run.sequence, now));
+}
+
+LongWait Waits::long_wait(Owned /*owned*/, Operation& operation, Clock::time_point now,
+                          Clock::time_point& next) const {
+  const auto limit = communicator_.options().warn_after;
   if (limit.count() == 0 || operation.long_wait == LongWait::logged) return LongWait::no;
   const auto due = deadline_after(limit, operation.stands.since.value_or(operation.begun));
   const auto soon = due - std::min<Clock::duration>(limit / 4, kAskBefore);
@@ -39,42 +53,43 @@ LongWait Communicator::Implementation::long_wait(Owned /*owned*/, Operation& ope
   return is_news ? stage : LongWait::no;
 }
 
-void Communicator::Implementation::look_at_long_wait(Owned owned, CollectiveOperation& operation,
-                                                     Clock::time_point now,
-                                                     Clock::time_point& next) {
+void Waits::look_at_long_wait(Owned owned, CollectiveOperation& operation, Clock::time_point now,
+                              Clock::time_point& next) {
   switch (long_wait(owned, operation, now, next)) {
     case LongWait::no:
       return;
     case LongWait::asked:
-      report_waits(owned);
-      member_->control().seek_cycle(id_, operation.run.sequence);
+      report(owned);
+      communicator_.control().seek_cycle(communicator_.id(), operation.run.sequence);
       return ask_for_stands(owned, operation, now);
     case LongWait::logged:
       break;
   }
   const Failure late{ErrorKind::timed_out,
-                     fmt::format("{} has waited for {:.3g} s: {}", name_of(operation),
+                     fmt::format("{} has waited for {:.3g} s: {}", communicator_.name_of(operation),
                                  seconds(operation.stands.until(now)), whereabouts(operation, now)),
                      std::nullopt};
-  log().warn("{}", for_caller(late, operation.label).message);
+  log().warn("{}", communicator_.for_caller(late, operation.label).message);
 }
 
-void Communicator::Implementation::log_long_waits(
-    Owned owned, std::span<const std::shared_ptr<MessageOperation>> late,
-    Clock::time_point now) const {
+void Waits::log_long_waits(Owned owned, std::span<const std::shared_ptr<MessageOperation>> late,
+                           Clock::time_point now) const {
   for (const auto& operation : late.first(std::min(late.size(), kMostLogged))) {
     const Failure failure{
         ErrorKind::timed_out,
-        fmt::format(
-            "{} has waited for {:.3g} s, {}; it waits for {}{}{}",
-            messages_(owned).name_of(*operation), seconds(operation->stands.until(now)),
-            messages_(owned).standing(*operation), ranks_text(messages_(owned).awaited(*operation)),
-            cycle_of(kFirstMessage + operation->record), stands_.answers_about(kFirstMessage, now)),
+        fmt::format("{} has waited for {:.3g} s, {}; it waits for {}{}{}",
+                    communicator_.messages(owned).name_of(*operation),
+                    seconds(operation->stands.until(now)),
+                    communicator_.messages(owned).standing(*operation),
+                    communicator_.ranks_text(communicator_.messages(owned).awaited(*operation)),
+                    cycle_of(kFirstMessage + operation->record),
+                    stands_.answers_about(kFirstMessage, now)),
         std::nullopt};
-    log().warn("{}", for_caller(failure, operation->label).message);
+    log().warn("{}", communicator_.for_caller(failure, operation->label).message);
   }
   if (late.size() > kMostLogged)
-    log().warn("{}: {} more messages have waited as long", name_, late.size() - kMostLogged);
+    log().warn("{}: {} more messages have waited as long", communicator_.name(),
+               late.size() - kMostLogged);
 }
 
 }  // namespace ccoll

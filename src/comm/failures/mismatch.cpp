@@ -54,12 +54,12 @@ std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
   }
   if (kind == kAsksStand) {
     member_->control().publish({id_, waiting.sequence, of_kind(kTellsStand),
-                                stands_.answer(waiting.sequence, Clock::now())},
+                                waits_.stands().answer(waiting.sequence, Clock::now())},
                                {peer});
     return std::nullopt;
   }
   if (kind == kTellsStand) {
-    stands_.take_answer(*from, waiting.sequence, waiting.note);
+    waits_.stands().take_answer(*from, waiting.sequence, waiting.note);
     return std::nullopt;
   }
   if (kind == kCloses) {
@@ -81,7 +81,7 @@ std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
     return std::nullopt;
   }
   if (kind == kSubgroup && waiting.communicator == id_ && !waiting.note.empty()) {
-    compare_subgroups(*from, waiting);
+    groups_.compare(*from, waiting);
     return std::nullopt;
   }
   if (ahead_.keep(*from, waiting, record_.history())) return std::nullopt;

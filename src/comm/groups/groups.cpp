@@ -14,7 +14,7 @@
 namespace ccoll {
 namespace {
 
-using Made = Result<std::shared_ptr<Communicator::Implementation>>;
+using Owner = Communicator::Implementation::Owner;
 
 /// In a subgroup of up to this many ranks, all hear from each that waits for it. In a larger one
 /// only its neighbours in the list do, or n waiting ranks would send n² messages.
@@ -22,30 +22,215 @@ constexpr std::size_t kAllHear = 64;
 
 }  // namespace
 
-Made Communicator::Implementation::make_child(std::uint64_t id, const std::vector<Rank>& ranks,
-                                              const GroupOptions& options,
-                                              std::string made_up_name) {
-  auto inherited = options_;
+Groups::Made Groups::make_child(std::uint64_t id, const std::vector<Rank>& ranks,
+                                const GroupOptions& options, std::string made_up_name) {
+  auto inherited = communicator_.options();
   inherited.name = options.name.empty() ? std::move(made_up_name) : options.name;
   if (options.timeout.count() > 0) inherited.timeout = options.timeout;
   std::vector<std::uint32_t> job_ranks;
   job_ranks.reserve(ranks.size());
-  for (const auto rank : ranks) job_ranks.push_back(group_.job_rank(rank));
-  return make(member_, id, inherited, Group(std::move(job_ranks), member_->rank()));
+  for (const auto rank : ranks) job_ranks.push_back(communicator_.group().job_rank(rank));
+  return Implementation::make(communicator_.member(), id, inherited,
+                              Group(std::move(job_ranks), communicator_.job_rank()));
 }
 
 template <typename Make>
-Made Communicator::Implementation::made_or_told(std::uint64_t id, Make make_it) {
+Groups::Made Groups::made_or_told(std::uint64_t id, Make make_it) {
   auto made = caught(make_it);
   if (made) return made;
   auto& failure = made.error();
   // A failed meeting has told the others; a shortage or a defect here is known to nobody else yet.
   if (failure.kind == ErrorKind::exhausted || failure.kind == ErrorKind::internal)
     failure = {failure.kind,
-               fmt::format("rank {} of the job failed to make the communicator: {}", job_rank(),
-                           failure.message),
-               job_rank()};
-  member_->control().flood(id, failure);
+               fmt::format("rank {} of the job failed to make the communicator: {}",
+                           communicator_.job_rank(), failure.message),
+               communicator_.job_rank()};
+  communicator_.control().flood(id, failure);
+  return made;
+}
+
+Groups::Made Groups::duplicate(const GroupOptions& options) {
+  std::uint64_t number = 0;
+  {
+    // Hold it no longer: making waits for other ranks, which may wait for calls of this one.
+    const Owner owned(communicator_);
+    CCOLL_TRY(communicator_.usable(owned));
+    number = births_.next_child();
+  }
+  const auto id = births_.duplicate_id(number);
+  return made_or_told(id, [&] {
+    std::vector<Rank> ranks(communicator_.size());
+    for (Rank rank = 0; rank < communicator_.size(); rank++) ranks[rank] = rank;
+    return make_child(id, ranks, options, fmt::format("{}/copy{}", communicator_.name(), number));
+  });
+}
+
+Groups::Made Groups::split(int color, int key, const GroupOptions& options) {
+  if (color < 0 && color != kNoColor)
+    return fail(ErrorKind::invalid_argument,
+                "split: colour {} is negative; colours are at least 0, or kNoColor", color);
+  const std::array<std::int32_t, 2> mine = {color, key};
+  std::vector<std::array<std::int32_t, 2>> wishes(communicator_.size());
+  CCOLL_TRY(communicator_.exchange(kSplit, mine.data(), wishes.data(), sizeof mine));
+  std::uint64_t number = 0;
+  {
+    const Owner owned(communicator_);
+    number = births_.next_child();
+  }
+  if (color == kNoColor) return nullptr;
+  const auto id = births_.split_id(number, color);
+  return made_or_told(id, [&] {
+    std::vector<Rank> ranks;
+    for (Rank rank = 0; rank < communicator_.size(); rank++)
+      if (wishes[rank][0] == color) ranks.push_back(rank);
+    std::ranges::stable_sort(ranks, {}, [&](Rank rank) { return wishes[rank][1]; });
+    return make_child(id, ranks, options,
+                      fmt::format("{}/split{}:{}", communicator_.name(), number, color));
+  });
+}
+
+Result<std::vector<Rank>> Groups::subgroup_ranks(std::span<const int> ranks) const {
+  std::vector<Rank> list;
+  std::vector<bool> seen(communicator_.size());
+  for (const int rank : ranks) {
+    if (rank < 0 || static_cast<Rank>(rank) >= communicator_.size())
+      return fail(ErrorKind::invalid_argument, "subgroup: rank {} is not one of {} ranks", rank,
+                  communicator_.size());
+    if (seen[static_cast<Rank>(rank)])
+      return fail(ErrorKind::invalid_argument, "subgroup: rank {} is in the list twice", rank);
+    seen[static_cast<Rank>(rank)] = true;
+    list.push_back(static_cast<Rank>(rank));
+  }
+  if (list.empty())
+    return fail(ErrorKind::invalid_argument, "subgroup: the list is empty; it names its ranks");
+  if (!seen[communicator_.rank()])
+    return fail(ErrorKind::invalid_argument,
+                "subgroup: rank {} calls it but is not in the list of {}; only those in it call",
+                communicator_.rank(), list_ranks(list));
+  return list;
+}
+
+Groups::Made Groups::subgroup(std::span<const int> asked, const GroupOptions& options) {
+  CCOLL_TRY(call_group::refuse_in_one(describe({.kind = kSubgroup})));
+  auto ranks = subgroup_ranks(asked);
+  if (!ranks) return tl::unexpected(ranks.error());
+  const auto text = list_ranks(*ranks);
+  Announcement announcement{
+      {communicator_.id(), 0, {.count = mix_ranks(*ranks), .kind = kSubgroup}, text}, {}};
+  bool was_broken = false;
+  {
+    const Owner owned(communicator_);
+    was_broken = communicator_.broken(owned).has_value();
+  }
+  const auto attempt = births_.begin_subgroup(*ranks, was_broken);
+  if (!attempt) return tl::unexpected(attempt.error());
+  // Runs even if telling the others fails, so that the next making finds room.
+  struct End {
+    Births& births;
+    bool counts = true;
+    ~End() { births.end_subgroup(counts); }
+  } end{births_};
+  announcement.waiting.sequence = attempt->times;
+  std::shared_ptr<Implementation> met;
+  auto made = made_or_told(attempt->id, [&]() -> Made {
+    auto child = make_child(attempt->id, *ranks, options,
+                            fmt::format("{}/group({})", communicator_.name(), text));
+    if (!child) return child;
+    births_.wait_in(*child);
+    if (communicator_.is_closed()) end_making(communicator_.destroyed());
+    if (const auto broken = communicator_.news()) parent_broke(*broken);
+    announcement.to = ranks->size() <= kAllHear ? (*child)->group().job_ranks()
+                                                : (*child)->group().ring_neighbours();
+    met = *child;
+    CCOLL_TRY(met->groups().meet(std::move(announcement)));
+    return child;
+  });
+  // The failure is about the group's own barrier.
+  if (!made && met) {
+    const auto culprit = made.error().culprit;
+    made.error() = met->for_caller(std::move(made.error()));
+    made.error().culprit = culprit;  // the caller knows this communicator's numbers
+  }
+  // After a mismatch with another list, some members may never have counted this attempt: its id
+  // stays failed for all of them.
+  end.counts = made || made.error().kind != ErrorKind::mismatch;
+  return made;
+}
+
+void Groups::end_making(const Failure& failure) {
+  if (const auto made = births_.waits_in()) made->failed(made->id(), failure);
+}
+
+void Groups::parent_closed(const Failure& failure) {
+  end_making(failure);
+  births_.abort_shrink(failure);
+}
+
+void Groups::parent_broke(const Failure& failure) {
+  // Ranks that know that it is broken may go on from it. One that does not know yet may wait for
+  // ranks that know, and do not come.
+  if (const auto made = births_.waits_in_unwarned()) made->failed(made->id(), failure);
+}
+
+Status Groups::meet(Announcement announcement) {
+  // Take the news of failed lists first: the barrier may be over before it arrives.
+  communicator_.control().settle();
+  const Owner owned(communicator_);
+  births_.announcement() = std::move(announcement);
+  Call barrier;
+  barrier.kind = Kind::barrier;
+  barrier.shown_as = kSubgroup;
+  barrier.count = 1;
+  barrier.op = ReduceOp::max;
+  auto met = communicator_.run(owned, barrier);
+  births_.announcement().reset();
+  return met;
+}
+
+void Groups::compare(Rank peer, const Waiting& waiting) {
+  births_.compare(peer, waiting, [&](const Making& mine, std::uint64_t theirs) {
+    // All may have heard that it failed: that flood goes ahead of this rank's own failure's.
+    if (communicator_.control().has_failed(theirs)) return;
+    const Failure failure{
+        ErrorKind::mismatch,
+        fmt::format("ranks make different groups of {}: rank {} one of {}, rank {} one of {}; "
+                    "neither can be made of it any more: make both of a duplicate",
+                    communicator_.name(), communicator_.rank(), list_ranks(mine.ranks), peer,
+                    waiting.note),
+        communicator_.group().job_rank(peer)};
+    communicator_.control().flood(theirs, failure);
+    communicator_.control().flood(mine.id, failure);
+  });
+}
+
+Groups::Made Groups::shrink(const GroupOptions& options, Ranks excluded) {
+  CCOLL_TRY(call_group::refuse_in_one("shrink"));
+  const auto call = begin_shrinking(excluded);
+  if (!call) return tl::unexpected(call.error());
+  struct End {
+    Births& births;
+    const Ranks& excluded;
+    bool well = false;
+    ~End() { births.end_shrink(excluded, well); }
+  } end{births_, excluded};
+  const auto timeout =
+      options.timeout.count() > 0 ? options.timeout : communicator_.options().timeout;
+  auto made = survivors_or_told(*call, timeout).and_then([&](const std::vector<Rank>& ranks) {
+    const auto id = births_.shrink_id(call->number, mix_ranks(ranks));
+    return made_or_told(id, [&] {
+      return make_child(
+          id, ranks, options,
+          excluded.empty()
+              ? fmt::format("{}/shrunk{}", communicator_.name(), call->number + 1)
+              : fmt::format("{}/without({})", communicator_.name(), list_ranks(excluded)));
+    });
+  });
+  end.well = made.has_value();
+  if (!made) return made;
+  // A failure that ends the job without a culprit (another rank gave up a start-up) ends whatever
+  // is made of it: return it, or the caller shrinks for ever. (Copy it only if there is one: the
+  // others have theirs by now, and would wait for a rank that has no memory for it.)
+  if (auto news = (*made)->heard_without_culprit()) return tl::unexpected(std::move(*news));
   return made;
 }
 
@@ -86,183 +271,6 @@ Status Communicator::Implementation::agree(std::uint8_t shown_as, const std::str
   return different;
 }
 
-Made Communicator::Implementation::duplicate(const GroupOptions& options) {
-  std::uint64_t number = 0;
-  {
-    // Hold it no longer: making waits for other ranks, which may wait for calls of this one.
-    const Owner owned(*this);
-    CCOLL_TRY(usable(owned));
-    number = births_.next_child();
-  }
-  const auto id = births_.duplicate_id(number);
-  return made_or_told(id, [&] {
-    std::vector<Rank> ranks(size());
-    for (Rank rank = 0; rank < size(); rank++) ranks[rank] = rank;
-    return make_child(id, ranks, options, fmt::format("{}/copy{}", name_, number));
-  });
-}
-
-Made Communicator::Implementation::split(int color, int key, const GroupOptions& options) {
-  if (color < 0 && color != kNoColor)
-    return fail(ErrorKind::invalid_argument,
-                "split: colour {} is negative; colours are at least 0, or kNoColor", color);
-  const std::array<std::int32_t, 2> mine = {color, key};
-  std::vector<std::array<std::int32_t, 2>> wishes(size());
-  CCOLL_TRY(exchange(kSplit, mine.data(), wishes.data(), sizeof mine));
-  std::uint64_t number = 0;
-  {
-    const Owner owned(*this);
-    number = births_.next_child();
-  }
-  if (color == kNoColor) return nullptr;
-  const auto id = births_.split_id(number, color);
-  return made_or_told(id, [&] {
-    std::vector<Rank> ranks;
-    for (Rank rank = 0; rank < size(); rank++)
-      if (wishes[rank][0] == color) ranks.push_back(rank);
-    std::ranges::stable_sort(ranks, {}, [&](Rank rank) { return wishes[rank][1]; });
-    return make_child(id, ranks, options, fmt::format("{}/split{}:{}", name_, number, color));
-  });
-}
-
-Result<std::vector<Rank>> Communicator::Implementation::subgroup_ranks(
-    std::span<const int> ranks) const {
-  std::vector<Rank> list;
-  std::vector<bool> seen(size());
-  for (const int rank : ranks) {
-    if (rank < 0 || static_cast<Rank>(rank) >= size())
-      return fail(ErrorKind::invalid_argument, "subgroup: rank {} is not one of {} ranks", rank,
-                  size());
-    if (seen[static_cast<Rank>(rank)])
-      return fail(ErrorKind::invalid_argument, "subgroup: rank {} is in the list twice", rank);
-    seen[static_cast<Rank>(rank)] = true;
-    list.push_back(static_cast<Rank>(rank));
-  }
-  if (list.empty())
-    return fail(ErrorKind::invalid_argument, "subgroup: the list is empty; it names its ranks");
-  if (!seen[rank()])
-    return fail(ErrorKind::invalid_argument,
-                "subgroup: rank {} calls it but is not in the list of {}; only those in it call",
-                rank(), list_ranks(list));
-  return list;
-}
-
-Made Communicator::Implementation::subgroup(std::span<const int> asked,
-                                            const GroupOptions& options) {
-  CCOLL_TRY(call_group::refuse_in_one(describe({.kind = kSubgroup})));
-  auto ranks = subgroup_ranks(asked);
-  if (!ranks) return tl::unexpected(ranks.error());
-  const auto text = list_ranks(*ranks);
-  Announcement announcement{{id_, 0, {.count = mix_ranks(*ranks), .kind = kSubgroup}, text}, {}};
-  bool was_broken = false;
-  {
-    const Owner owned(*this);
-    was_broken = verdict_.broken().has_value();
-  }
-  const auto attempt = births_.begin_subgroup(*ranks, was_broken);
-  if (!attempt) return tl::unexpected(attempt.error());
-  // Runs even if telling the others fails, so that the next making finds room.
-  struct End {
-    Births& births;
-    bool counts = true;
-    ~End() { births.end_subgroup(counts); }
-  } end{births_};
-  announcement.waiting.sequence = attempt->times;
-  std::shared_ptr<Implementation> met;
-  auto made = made_or_told(attempt->id, [&]() -> Made {
-    auto child = make_child(attempt->id, *ranks, options, fmt::format("{}/group({})", name_, text));
-    if (!child) return child;
-    births_.wait_in(*child);
-    if (closed_) end_making(destroyed());
-    if (const auto broken = news()) broke_while_making(*broken);
-    announcement.to = ranks->size() <= kAllHear ? (*child)->group().job_ranks()
-                                                : (*child)->group().ring_neighbours();
-    met = *child;
-    CCOLL_TRY(met->meet(std::move(announcement)));
-    return child;
-  });
-  // The failure is about the group's own barrier.
-  if (!made && met) {
-    const auto culprit = made.error().culprit;
-    made.error() = met->for_caller(std::move(made.error()));
-    made.error().culprit = culprit;  // the caller knows this communicator's numbers
-  }
-  // After a mismatch with another list, some members may never have counted this attempt: its id
-  // stays failed for all of them.
-  end.counts = made || made.error().kind != ErrorKind::mismatch;
-  return made;
-}
-
-void Communicator::Implementation::end_making(const Failure& failure) {
-  if (const auto made = births_.waits_in()) made->failed(made->id_, failure);
-}
-
-void Communicator::Implementation::broke_while_making(const Failure& failure) {
-  // Ranks that know that it is broken may go on from it. One that does not know yet may wait for
-  // ranks that know, and do not come.
-  if (const auto made = births_.waits_in_unwarned()) made->failed(made->id_, failure);
-}
-
-Status Communicator::Implementation::meet(Announcement announcement) {
-  // Take the news of failed lists first: the barrier may be over before it arrives.
-  member_->control().settle();
-  const Owner owned(*this);
-  births_.announcement() = std::move(announcement);
-  Call barrier;
-  barrier.kind = Kind::barrier;
-  barrier.shown_as = kSubgroup;
-  barrier.count = 1;
-  barrier.op = ReduceOp::max;
-  auto met = run(owned, barrier);
-  births_.announcement().reset();
-  return met;
-}
-
-void Communicator::Implementation::compare_subgroups(Rank peer, const Waiting& waiting) {
-  births_.compare(peer, waiting, [&](const Making& mine, std::uint64_t theirs) {
-    // All may have heard that it failed: that flood goes ahead of this rank's own failure's.
-    if (member_->control().has_failed(theirs)) return;
-    const Failure failure{
-        ErrorKind::mismatch,
-        fmt::format("ranks make different groups of {}: rank {} one of {}, rank {} one of {}; "
-                    "neither can be made of it any more: make both of a duplicate",
-                    name_, rank(), list_ranks(mine.ranks), peer, waiting.note),
-        group_.job_rank(peer)};
-    member_->control().flood(theirs, failure);
-    member_->control().flood(mine.id, failure);
-  });
-}
-
-Made Communicator::Implementation::shrink(const GroupOptions& options, Ranks excluded) {
-  CCOLL_TRY(call_group::refuse_in_one("shrink"));
-  const auto call = begin_shrinking(excluded);
-  if (!call) return tl::unexpected(call.error());
-  struct End {
-    Births& births;
-    const Ranks& excluded;
-    bool well = false;
-    ~End() { births.end_shrink(excluded, well); }
-  } end{births_, excluded};
-  const auto timeout = options.timeout.count() > 0 ? options.timeout : options_.timeout;
-  auto made = survivors_or_told(*call, timeout).and_then([&](const std::vector<Rank>& ranks) {
-    const auto id = births_.shrink_id(call->number, mix_ranks(ranks));
-    return made_or_told(id, [&] {
-      return make_child(id, ranks, options,
-                        excluded.empty()
-                            ? fmt::format("{}/shrunk{}", name_, call->number + 1)
-                            : fmt::format("{}/without({})", name_, list_ranks(excluded)));
-    });
-  });
-  end.well = made.has_value();
-  if (!made) return made;
-  // A failure that ends the job without a culprit (another rank gave up a start-up) ends whatever
-  // is made of it: return it, or the caller shrinks for ever. (Copy it only if there is one: the
-  // others have theirs by now, and would wait for a rank that has no memory for it.)
-  if (auto news = (*made)->verdict_.heard_without_culprit())
-    return tl::unexpected(std::move(*news));
-  return made;
-}
-
 std::optional<int> Communicator::rank_in(const Communicator& other, int rank) const {
   const auto& mine = *implementation();
   const auto& theirs = *other.implementation();
@@ -288,15 +296,15 @@ const std::string& Communicator::name() const { return implementation()->name();
 Communicator Communicator::duplicate(const GroupOptions& options) {
   const auto communicator = implementation();  // another thread may close it meanwhile
   communicator->value_or_raise(check_timeout("duplicate", options.timeout));
-  return Communicator(
-      communicator->value_or_raise(caught([&] { return communicator->duplicate(options); })));
+  return Communicator(communicator->value_or_raise(
+      caught([&] { return communicator->groups().duplicate(options); })));
 }
 
 std::optional<Communicator> Communicator::split(int color, int key, const GroupOptions& options) {
   const auto communicator = implementation();
   communicator->value_or_raise(check_timeout("split", options.timeout));
   auto made = communicator->value_or_raise(
-      caught([&] { return communicator->split(color, key, options); }));
+      caught([&] { return communicator->groups().split(color, key, options); }));
   if (made == nullptr) return std::nullopt;
   return Communicator(std::move(made));
 }
@@ -304,15 +312,15 @@ std::optional<Communicator> Communicator::split(int color, int key, const GroupO
 Communicator Communicator::subgroup(std::span<const int> ranks, const GroupOptions& options) {
   const auto communicator = implementation();
   communicator->value_or_raise(check_timeout("subgroup", options.timeout));
-  return Communicator(
-      communicator->value_or_raise(caught([&] { return communicator->subgroup(ranks, options); })));
+  return Communicator(communicator->value_or_raise(
+      caught([&] { return communicator->groups().subgroup(ranks, options); })));
 }
 
 Communicator Communicator::shrink(const GroupOptions& options) {
   const auto communicator = implementation();
   communicator->value_or_raise(check_timeout("shrink", options.timeout));
   return Communicator(
-      communicator->value_or_raise(caught([&] { return communicator->shrink(options); })));
+      communicator->value_or_raise(caught([&] { return communicator->groups().shrink(options); })));
 }
 
 Communicator Communicator::shrink_without(std::span<const int> excluded,
@@ -322,7 +330,7 @@ Communicator Communicator::shrink_without(std::span<const int> excluded,
   auto ranks = communicator->value_or_raise(
       excluded_ranks(excluded, communicator->rank(), communicator->size()));
   return Communicator(communicator->value_or_raise(
-      caught([&] { return communicator->shrink(options, std::move(ranks)); })));
+      caught([&] { return communicator->groups().shrink(options, std::move(ranks)); })));
 }
 
 }  // namespace ccoll

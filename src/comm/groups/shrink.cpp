@@ -18,12 +18,13 @@ constexpr std::chrono::milliseconds kAnswerLimit{2000};
 
 }  // namespace
 
-Result<RollCall> Communicator::Implementation::begin_shrinking(const Ranks& excluded) {
+Result<RollCall> Groups::begin_shrinking(const Ranks& excluded) {
   // A broken communicator may be shrunk; a forked child's copy may not.
-  if (forked_.load(std::memory_order_relaxed)) return tl::unexpected(news().value());
-  RollCall call{id_, 0, 0, {}};
-  for (Rank each = 0; each < size() && !excluded.empty(); each++)
-    if (!std::ranges::binary_search(excluded, each)) call.ranks.push_back(group_.job_rank(each));
+  if (communicator_.is_forked()) return tl::unexpected(communicator_.news().value());
+  RollCall call{communicator_.id(), 0, 0, {}};
+  for (Rank each = 0; each < communicator_.size() && !excluded.empty(); each++)
+    if (!std::ranges::binary_search(excluded, each))
+      call.ranks.push_back(communicator_.group().job_rank(each));
   const auto before = births_.begin_shrink(excluded);
   if (!before) return tl::unexpected(before.error());
   call.number =
@@ -32,39 +33,39 @@ Result<RollCall> Communicator::Implementation::begin_shrinking(const Ranks& excl
   return call;
 }
 
-Failure Communicator::Implementation::cannot_shrink() const {
+Failure Groups::cannot_shrink() const {
   auto failure = failure_of(std::current_exception());
   failure.message.insert(0, "shrink: ");
-  return failed_here(failure);
+  return communicator_.failed_here(failure);
 }
 
-Result<std::vector<Rank>> Communicator::Implementation::survivors_or_told(
-    const RollCall& call, std::chrono::milliseconds timeout) {
+Result<std::vector<Rank>> Groups::survivors_or_told(const RollCall& call,
+                                                    std::chrono::milliseconds timeout) {
   try {
     return survivors(call, timeout);
   } catch (...) {
     auto failure = cannot_shrink();
-    member_->control().give_up(call, failure);
+    communicator_.control().give_up(call, failure);
     return tl::unexpected(std::move(failure));
   }
 }
 
-Result<std::vector<Rank>> Communicator::Implementation::survivors(
-    const RollCall& asked, std::chrono::milliseconds timeout) {
+Result<std::vector<Rank>> Groups::survivors(const RollCall& asked,
+                                            std::chrono::milliseconds timeout) {
   // Allocate before the roll call: once that has ended, the others count on this rank.
   auto call = asked;
-  if (call.ranks.empty()) call.ranks = group_.job_ranks();
+  if (call.ranks.empty()) call.ranks = communicator_.group().job_ranks();
   std::vector<Rank> left;
-  left.reserve(size());
+  left.reserve(communicator_.size());
   const auto count = std::make_shared<Headcount>();
   births_.await(count);
-  if (closed_) births_.abort_shrink(destroyed());
-  member_->control().call_roll(call, count);
+  if (communicator_.is_closed()) births_.abort_shrink(communicator_.destroyed());
+  communicator_.control().call_roll(call, count);
   const auto counted = await(call, *count, timeout);
   std::unique_lock lock(count->mutex);
   if (!counted) {
     lock.unlock();
-    member_->control().give_up(call, counted.error());
+    communicator_.control().give_up(call, counted.error());
     lock.lock();
     // The others may have counted this rank in meanwhile: then it is one of them.
     if (!count->changed.wait_for(lock, kAnswerLimit, [&] { return count->gone.has_value(); }))
@@ -73,12 +74,12 @@ Result<std::vector<Rank>> Communicator::Implementation::survivors(
   if (!*count->gone) return tl::unexpected(count->gone->error());
   for (const auto job_rank : call.ranks)
     if (!std::ranges::binary_search(**count->gone, job_rank))
-      left.push_back(group_.rank_of(job_rank).value());
+      left.push_back(communicator_.group().rank_of(job_rank).value());
   return left;
 }
 
-Status Communicator::Implementation::await(const RollCall& call, Headcount& count,
-                                           std::chrono::milliseconds timeout) const {
+Status Groups::await(const RollCall& call, Headcount& count,
+                     std::chrono::milliseconds timeout) const {
   const auto deadline = deadline_after(timeout, Clock::now());
   try {
     std::unique_lock lock(count.mutex);
@@ -87,7 +88,7 @@ Status Communicator::Implementation::await(const RollCall& call, Headcount& coun
       const auto awaited = count.awaited;
       lock.unlock();
       if (Clock::now() >= deadline) return tl::unexpected(lost_patience(call, timeout, awaited));
-      member_->control().probe(awaited);
+      communicator_.control().probe(awaited);
       lock.lock();
     }
     return {};
@@ -96,15 +97,16 @@ Status Communicator::Implementation::await(const RollCall& call, Headcount& coun
   }
 }
 
-Failure Communicator::Implementation::lost_patience(
-    const RollCall& call, std::chrono::milliseconds timeout,
-    const std::vector<std::uint32_t>& awaited) const {
+Failure Groups::lost_patience(const RollCall& call, std::chrono::milliseconds timeout,
+                              const std::vector<std::uint32_t>& awaited) const {
   std::vector<Rank> ranks;
-  for (const auto job_rank : awaited) ranks.push_back(group_.rank_of(job_rank).value());
+  for (const auto job_rank : awaited)
+    ranks.push_back(communicator_.group().rank_of(job_rank).value());
   Failure failure{ErrorKind::timed_out,
                   fmt::format("shrink (attempt {}) timed out after {} ms on rank {}: it waits for "
                               "{}, which did not call it or cannot be reached",
-                              call.attempt + 1, timeout.count(), rank(), ranks_text(ranks)),
+                              call.attempt + 1, timeout.count(), communicator_.rank(),
+                              communicator_.ranks_text(ranks)),
                   std::nullopt};
   if (!awaited.empty()) failure.culprit = awaited.front();
   return failure;

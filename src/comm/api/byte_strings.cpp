@@ -4,6 +4,7 @@
 
 #include "comm/api/arguments.hpp"
 #include "comm/api/implementation.hpp"
+#include "comm/groups/exchange.hpp"
 
 namespace ccoll {
 namespace {
@@ -43,10 +44,9 @@ auto with_lengths(const std::shared_ptr<Implementation>& member, const ByteCall&
   try {
     const std::uint64_t mine = call.length;
     Lengths all(communicator->size());
-    communicator->value_or_raise(
-        communicator->exchange(call.shown_as, &mine, all.data(), sizeof mine, options,
-                               static_cast<Rank>(call.root)),
-        options.label);
+    communicator->value_or_raise(exchange(*communicator, call.shown_as, &mine, all.data(),
+                                          sizeof mine, options, static_cast<Rank>(call.root)),
+                                 options.label);
     CallOptions until_over = options;
     until_over.unfinished = nullptr;
     return move(all, until_over);

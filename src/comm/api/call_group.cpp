@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "comm/api/call_group.hpp"
-#include "comm/api/implementation.hpp"
+#include "comm/api/owner.hpp"
 #include "comm/progress/spin_policy.hpp"
 #include "system/log.hpp"
 
@@ -268,7 +268,8 @@ void call_group::put_off(const std::shared_ptr<Implementation>& communicator,
              .label = batch->label,
              .go_on =
                  [batch](Implementation& its, Clock::time_point) {
-                   return its.begin_in_stream("batch", batch->requests, batch->options)
+                   return its.streams()
+                       .begin("batch", batch->requests, batch->options)
                        .map([](const Work&) { return true; });
                  },
              .batch = batch});

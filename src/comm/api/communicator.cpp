@@ -8,7 +8,7 @@
 
 #include "comm/api/arguments.hpp"
 #include "comm/api/extent.hpp"
-#include "comm/api/implementation.hpp"
+#include "comm/api/owner.hpp"
 #include "comm/api/roads.hpp"
 #include "comm/progress/operation.hpp"
 
@@ -466,7 +466,7 @@ std::chrono::duration<double, std::nano> Communicator::predicted_time(
 
 std::string Communicator::dump() const {
   const auto communicator = implementation();  // another thread may close it meanwhile
-  return communicator->dump();
+  return communicator->dumps().text();
 }
 
 std::string Communicator::error() const {

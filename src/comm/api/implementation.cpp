@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/api/implementation.hpp"
+#include "comm/api/owner.hpp"
 
 #include <algorithm>
 
@@ -98,7 +98,7 @@ Status Communicator::Implementation::make_whole() {
                                  [this] { abort("its start-up was ended"); });
   CCOLL_TRY(streams_.find_device());
   background_ = Background::make(member_->service()->context(), shared_from_this(), waiter_);
-  dump_signal_ = DumpSignal::join(shared_from_this());
+  dumps_.begin();
   member_->control().subscribe(id_, shared_from_this());
   subscribed_ = true;
   return streams_.find_device_way();
@@ -147,14 +147,14 @@ Status Communicator::Implementation::close(bool is_told) {
     const Owner owned(*this);
     if (streams_.has_device_way() && !verdict_.broken()) streams_.end_what_devices_made(owned);
     was_told = verdict_.broken().has_value();
-    if (!was_told && record_.is_requested()) write_dump(owned, record_.requested_reason());
+    if (!was_told) dumps_.write_requested(owned);
     // A lost link may only mean that its rank has left.
     if (!was_told && verdict_.suspicion() && verdict_.suspicion()->kind != ErrorKind::peer_lost) {
       break_with(owned, *verdict_.suspicion(), true);
       late = verdict_.broken();
     }
     if (!verdict_.broken() && !verdict_.suspicion()) {
-      if (const auto unread = this->unread(owned, true)) {
+      if (const auto unread = comparison_.unread(owned, true)) {
         break_with(owned, *unread, true);
         late = verdict_.broken();
       }
@@ -163,11 +163,11 @@ Status Communicator::Implementation::close(bool is_told) {
     streams_.calls().abandon(owned, for_caller(destroyed()));
     if (auto* tracing = record_.tracing()) tracing->write();
   }
-  publish_end(!was_told);
-  if (late) farewells_.end();  // this rank knows what the others hear now
-  if (!was_told && is_told) await_last_calls();
+  comparison_.publish_end(!was_told);
+  if (late) comparison_.end_farewells();  // this rank knows what the others hear now
+  if (!was_told && is_told) comparison_.await_last_calls();
   groups_.parent_closed(destroyed());
-  const auto compared = compare_with_ahead();
+  const auto compared = comparison_.compare_with_ahead();
   member_->exit();
   if (was_told) return {};
   if (!late) {
@@ -269,7 +269,7 @@ Status Communicator::Implementation::number(Owned owned, CollectiveOperation& op
   auto& run = operation.run;
   if (!operation.label.empty() || run.custom)
     record_.labels().set(collectives_(owned).next_number(), operation.note());
-  if (record(owned, run.signature)) CCOLL_TRY(compare_with_ahead());
+  if (record(owned, run.signature)) CCOLL_TRY(comparison_.compare_with_ahead());
   run.sequence = collectives_(owned).take_number();
   operation.is_numbered = true;
   return {};
@@ -419,7 +419,7 @@ void Communicator::Implementation::collective_failed(Owned owned, Failure failur
     failure.message =
         fmt::format("{}, {}: {}", name_of(operation), operation.plan->standing(), failure.message);
   else if (failure.kind == ErrorKind::mismatch && operation.plan->different())
-    return ask_for_label(owned, operation, std::move(failure));
+    return comparison_.ask_for_label(owned, operation, std::move(failure));
   else if (failure.kind != ErrorKind::mismatch)
     failure.message = fmt::format("{}: {}", name_of(operation), failure.message);
   failed(owned, std::move(failure));

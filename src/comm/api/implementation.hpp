@@ -14,9 +14,8 @@
 #include "algorithms/algorithms.hpp"
 #include "ccoll/communicator.hpp"
 #include "comm/api/call.hpp"
-#include "comm/failures/calls_ahead.hpp"
+#include "comm/failures/comparison.hpp"
 #include "comm/failures/departures.hpp"
-#include "comm/failures/farewells.hpp"
 #include "comm/failures/verdict.hpp"
 #include "comm/failures/waits.hpp"
 #include "comm/groups/group.hpp"
@@ -32,6 +31,7 @@
 #include "comm/progress/spin_policy.hpp"
 #include "comm/progress/sweep.hpp"
 #include "comm/progress/turns.hpp"
+#include "comm/record/dumps.hpp"
 #include "comm/record/record.hpp"
 #include "comm/streams/streams.hpp"
 #include "engine/links.hpp"
@@ -41,7 +41,6 @@
 namespace ccoll {
 
 class Background;
-class DumpSignal;
 
 class Communicator::Implementation final
     : public ControlObserver,
@@ -76,33 +75,10 @@ class Communicator::Implementation final
   const Planner& planner() const { return planner_; }
   const CommunicatorOptions& options() const { return options_; }
   std::uint64_t id() const { return id_; }
-  /// By rank of the job.
-  const std::vector<PeerAddress>& job_table() const { return member_->table(); }
   Result<std::string> transport_to(Rank peer) const;
 
-  /// Holds the owner flag, whose holder makes progress. On release, operations still under way
-  /// continue in the background.
-  class Owner {
-   public:
-    explicit Owner(Implementation& communicator)
-        : communicator_(communicator), owned_(communicator.own()) {}
-    /// Adopts the flag, which this thread already holds.
-    Owner(Implementation& communicator, Owned owned) : communicator_(communicator), owned_(owned) {}
-    ~Owner() {
-      if (communicator_.busy(owned_))
-        communicator_.release_to_background(owned_);
-      else
-        communicator_.disown_idle(owned_);
-    }
-    Owner(const Owner&) = delete;
-    Owner& operator=(const Owner&) = delete;
-
-    operator Owned() const { return owned_; }
-
-   private:
-    Implementation& communicator_;
-    [[no_unique_address]] const Owned owned_;
-  };
+  /// Holds the owner flag (owner.hpp).
+  class Owner;
 
   /// Puts a checked call into the queue of collectives.
   Result<std::shared_ptr<Work::State>> begin(Owned owned, const Call& call);
@@ -135,24 +111,10 @@ class Communicator::Implementation final
   /// Calls in CUDA streams.
   Streams& streams() { return streams_; }
   const Streams& streams() const { return streams_; }
-  /// For requests that are not checked yet (message_calls.cpp).
-  Result<Work> begin_in_stream(std::string_view call, std::span<const MessageRequest> requests,
-                               const CallOptions& options);
   /// The text of Communicator::error(): empty while there is no failure.
   std::string first_error() const;
   /// The failure that ended it, as far as this rank knows; from any thread.
   std::optional<Failure> first_failure() const;
-
-  // groups.cpp: calls that serve other calls. Each takes the owner flag.
-
-  /// For calls that cannot wait for a group's end; `shown_as` is the kind in the signature.
-  Status run_for(std::uint8_t shown_as, Call call);
-  /// output: `bytes` from every rank's `input`, by rank. `shown_root`: the signature's root.
-  Status exchange(std::uint8_t shown_as, const void* input, void* output, std::size_t bytes,
-                  const CallOptions& options = {}, Rank shown_root = 0);
-
-  /// Fails with a mismatch that names both sides unless all ranks gave the same `text`. Collective.
-  Status agree(std::uint8_t shown_as, const std::string& text);
 
   /// Communicators made from this one.
   Groups& groups() { return groups_; }
@@ -171,12 +133,8 @@ class Communicator::Implementation final
   Status close(bool is_told = true);
   const std::shared_ptr<net::Service>& service() const { return member_->service(); }
 
-  // dumping.cpp
-  /// Returns the flight recorder's contents as JSON. Takes the owner flag.
-  std::string dump();
-  /// Writes the dump to CCOLL_DUMP's directory, if there is one. If another thread holds the owner
-  /// flag it returns at once, and that thread or the service thread writes it.
-  void request_dump(std::string reason);
+  /// Dumps of its flight recorder.
+  Dumps& dumps() { return dumps_; }
 
   // counting.cpp
   /// Takes the owner flag.
@@ -192,7 +150,9 @@ class Communicator::Implementation final
   void failed(std::uint64_t communicator, const Failure& failure) override;
   void left(std::uint32_t rank) override;
   void lost(std::uint32_t rank, const Failure& failure) override;
-  std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting) override;
+  std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting) override {
+    return comparison_.compare(peer, waiting);
+  }
   bool has_begun(std::uint64_t sequence) override { return record_.history().calls() > sequence; }
   void in_cycle(std::uint64_t sequence, const std::string& cycle) override {
     waits_.stands().note_cycle(sequence, cycle);
@@ -235,6 +195,8 @@ class Communicator::Implementation final
   // For its parts:
   Collectives& collectives(Owned owned) { return collectives_(owned); }
   Messages& messages(Owned owned) { return messages_(owned); }
+  const LinkTable& links() const { return links_; }
+  Stands& stands() { return waits_.stands(); }
   /// `asked` is the call's signature.
   Result<std::shared_ptr<Plan>> plan_for(Owned owned, const Call& call, const Signature& asked);
   Status usable(Owned owned);
@@ -244,9 +206,7 @@ class Communicator::Implementation final
   std::optional<Failure> heard_without_culprit() const { return verdict_.heard_without_culprit(); }
   /// Makes a shortage or an exception here a failure of this rank, to tell the others.
   Failure failed_here(const Failure& failure) const;
-  static Failure destroyed() {
-    return {ErrorKind::aborted, "the communicator was destroyed", std::nullopt};
-  }
+  static Failure destroyed();
   bool is_closed() const { return closed_.load(); }
   std::string ranks_text(const std::vector<Rank>& ranks) const;
   std::string name_of(const CollectiveOperation& operation) const;
@@ -298,13 +258,12 @@ class Communicator::Implementation final
   /// Whether neighbours have published calls that are to be compared.
   bool record(Owned /*owned*/, const Signature& signature) {
     record_.call_begins(signature);
-    return ahead_.has_any();
+    return comparison_.has_any_ahead();
   }
   bool advance_collective(Owned owned);
   /// Handles a failure of the first one in the queue.
   void collective_failed(Owned owned, Failure failure);
 
-  // The short ways
   /// Whether nothing is under way and nothing wrong.
   bool calm(Owned owned) const {
     return !busy(owned) && !collectives_(owned).is_blocking() && verdict_.is_calm() &&
@@ -319,20 +278,6 @@ class Communicator::Implementation final
   Plan::Polled poll(Owned owned, Plan& plan, bool is_brief);
   Result<std::shared_ptr<Work::State>> queue_repeated(
       Owned owned, const std::shared_ptr<CollectiveOperation>& operation, Plan::Polled polled);
-
-  // dumping.cpp
-  std::vector<dump::Peer> peers(const std::vector<Rank>& ranks) const;
-  dump::UnderWay under_way(const CollectiveOperation& operation,
-                           const FlightRecorder::Times& times) const;
-  /// For a call of which only the device's part is left.
-  dump::UnderWay under_way_on_device(std::uint64_t number,
-                                     const FlightRecorder::Times& times) const;
-  Record::Standing standing(Owned owned) const;
-  /// Runs before operations end with a failure.
-  void keep_standing(Owned owned) noexcept;
-  dump::Dump dump(Owned owned, std::string_view reason) const;
-  void write_dump(Owned owned, std::string_view reason) noexcept;
-  void try_to_dump(int tries);
 
   /// Runs before operations end with it.
   void note_failure(Owned owned, const Failure& failure) noexcept;
@@ -357,25 +302,6 @@ class Communicator::Implementation final
   /// The loss that blocks everything; nothing while anything may move. `next`: as in long_gone().
   std::optional<Failure> ending_loss(Owned owned, Clock::time_point now,
                                      Clock::time_point& next) const;
-
-  // mismatch.cpp
-  /// Compares this rank's call with the one that a peer has published.
-  std::optional<Failure> difference(Rank peer, const Waiting& waiting) const;
-  /// Compares the calls so far with those that neighbours published earlier.
-  Status compare_with_ahead();
-  /// Publishes the end of calls; `compared`: with the last calls, which ring neighbours compare.
-  void publish_end(bool compared);
-  /// A slice that no call here expected; if the rank `closes`, unless last calls tell more.
-  std::optional<Failure> unread(Owned owned, bool closes) const;
-  /// Notes that this rank of the job has closed; rank 0 tells the others once all have.
-  void note_closed(std::uint32_t rank);
-  /// Waits until peers have this rank's or it has theirs; after private sizes, until all have
-  /// closed.
-  void await_last_calls();
-  /// A slice showed that its sender makes another call: the failure waits for that call's label.
-  void ask_for_label(Owned owned, const CollectiveOperation& operation, Failure failure);
-
-  // failures.cpp
   void publish(Owned owned, CollectiveOperation& operation, Clock::time_point now);
   bool supervise_collective(Owned owned, CollectiveOperation& operation, Clock::time_point now,
                             Clock::time_point& next);
@@ -405,20 +331,16 @@ class Communicator::Implementation final
   OwnersOnly<Collectives> collectives_;
   OwnersOnly<Messages> messages_;
   Streams streams_;  ///< by its own tags
-
   Verdict verdict_;  ///< by its own remarks
   OwnersOnly<Sweep> sweep_;
   OwnersOnly<Repeats> repeats_;
-  std::byte barrier_[2] = {};  ///< the buffers of barriers
-
+  std::byte barrier_[2] = {};               ///< the buffers of barriers
   std::shared_ptr<Background> background_;  // immutable after make
-
-  std::shared_ptr<DumpSignal> dump_signal_;  // immutable after make; null: no files
 
   std::atomic<bool> forked_{false};  // set before verdict_ has news, in a child that has one thread
   Departures departures_;
-  Farewells farewells_;
-  CallsAhead ahead_;
+  Dumps dumps_{*this, record_};
+  Comparison comparison_{*this, record_, verdict_};
   Waits waits_{*this, record_.history(), record_.recorder()};
   Groups groups_{*this, id_};
   const ForkNotice fork_notice_{*this};  // last: needs all the others

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "comm/api/call_group.hpp"
-#include "comm/api/implementation.hpp"
+#include "comm/api/owner.hpp"
 #include "comm/progress/callback_thread.hpp"
 #include "comm/progress/endings.hpp"
 #include "comm/progress/operation.hpp"

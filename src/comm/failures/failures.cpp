@@ -6,7 +6,7 @@
 #include <span>
 #include <tuple>
 
-#include "comm/api/implementation.hpp"
+#include "comm/api/owner.hpp"
 #include "comm/progress/background.hpp"
 #include "core/deadline.hpp"
 #include "core/text.hpp"
@@ -131,7 +131,7 @@ void Communicator::Implementation::break_with(Owned owned, const Failure& failur
     return threw(owned, failure);
   const bool first = !verdict_.broken();
   if (first) {
-    keep_standing(owned);
+    dumps_.keep_standing(owned);
     note_failure(owned, failure);
     verdict_.break_with(failure);
     if (log().tells(LogLevel::debug))
@@ -145,7 +145,7 @@ void Communicator::Implementation::break_with(Owned owned, const Failure& failur
   streams_.calls().end_with(owned, for_caller(*verdict_.broken()));
   waits_.take_back(owned);
   if (tell) member_->control().flood(id_, *verdict_.broken());
-  if (first && record_.has_file() && !closed_.load()) write_dump(owned, Record::kFailureDump);
+  if (first && record_.has_file() && !closed_.load()) dumps_.write(owned, Record::kFailureDump);
 }
 
 void Communicator::Implementation::forked() {
@@ -155,9 +155,8 @@ void Communicator::Implementation::forked() {
   streams_.calls().forked();
   record_.forget_locks();
   departures_.forget_lock();
-  farewells_.forget_lock();
   verdict_.forget_lock();
-  ahead_.forget_lock();
+  comparison_.forget_locks();
   waits_.stands().forget_lock();
   groups_.forget_lock();
   verdict_.notify();
@@ -171,6 +170,10 @@ void Communicator::Implementation::break_copy(Owned owned, const Failure& failur
       [&](const Operation& each) { return for_caller(*verdict_.broken(), each.label); });
   messages_(owned).end_pending(*verdict_.broken());
   streams_.calls().end_copy(owned, for_caller(*verdict_.broken()));
+}
+
+Failure Communicator::Implementation::destroyed() {
+  return {ErrorKind::aborted, "the communicator was destroyed", std::nullopt};
 }
 
 Failure Communicator::Implementation::failed_here(const Failure& failure) const {
@@ -261,12 +264,12 @@ std::string Communicator::Implementation::first_error() const {
 }
 
 Clock::time_point Communicator::Implementation::look_at_limits(Owned owned, Clock::time_point now) {
-  if (record_.is_requested()) write_dump(owned, record_.requested_reason());
+  dumps_.write_requested(owned);
   turns_.look(now);
   auto next = now + std::chrono::seconds(1);
   if (verdict_.suspicion() && !verdict_.broken()) {
     if (collectives_(owned).counts_differ()) {
-      if (const auto unread = this->unread(owned, false)) {
+      if (const auto unread = comparison_.unread(owned, false)) {
         break_with(owned, *unread, true);
         return next;
       }
@@ -341,7 +344,8 @@ bool Communicator::Implementation::supervise_collective(Owned owned, CollectiveO
     return false;
   }
   if (now >= operation.publish_at) {
-    if (const auto unread = verdict_.suspicion() ? std::nullopt : this->unread(owned, false)) {
+    if (const auto unread =
+            verdict_.suspicion() ? std::nullopt : comparison_.unread(owned, false)) {
       break_with(owned, *unread, true);
       return true;
     }
@@ -444,12 +448,12 @@ void Communicator::Implementation::failed(std::uint64_t communicator, const Fail
   const bool to_all = communicator == kEveryCommunicator;
   if (to_all && failure.culprit && !group_.rank_of(*failure.culprit)) return;
   hear(failure);
-  request_dump(std::string(Record::kFailureDump));
+  dumps_.request(std::string(Record::kFailureDump));
 }
 
 void Communicator::Implementation::hear(const Failure& failure) {
   if (!verdict_.hear(failure)) return;
-  farewells_.end();
+  comparison_.end_farewells();
   waiter_->ring();
   groups_.parent_broke(failure);
   // Abort now, because nobody may take the news: the host may not know of a graph's calls. Once
@@ -488,12 +492,9 @@ void Communicator::Implementation::lost(std::uint32_t rank, const Failure& failu
 }
 
 void Communicator::Implementation::depart(std::uint32_t rank, Departure how, const Failure& why) {
-  farewells_.add(rank);
   const auto here = group_.rank_of(rank);
+  comparison_.departed(rank, here);
   if (!here) return;
-  note_closed(rank);
-  // Rank 0 counts the ranks that have closed: without it nobody tells when all have.
-  if (*here == 0) farewells_.end();
   departures_.add({*here, how, why, Clock::now()});
   verdict_.notify();
   waiter_->ring();

@@ -41,29 +41,28 @@ bool last_sizes_were_private(const History& history) {
 
 }  // namespace
 
-std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
-                                                             const Waiting& waiting) {
-  const auto from = group_.rank_of(peer);
+std::optional<Failure> Comparison::compare(std::uint32_t peer, const Waiting& waiting) {
+  const auto from = communicator_.group().rank_of(peer);
   if (!from) return std::nullopt;
   const auto kind = waiting.signature.kind;
   if (kind == kAsksLabel) {
-    member_->control().publish(
-        {id_, waiting.sequence, of_kind(kTellsLabel), record_.labels().of(waiting.sequence)},
-        {peer});
+    communicator_.control().publish({communicator_.id(), waiting.sequence, of_kind(kTellsLabel),
+                                     record_.labels().of(waiting.sequence)},
+                                    {peer});
     return std::nullopt;
   }
   if (kind == kAsksStand) {
-    member_->control().publish({id_, waiting.sequence, of_kind(kTellsStand),
-                                waits_.stands().answer(waiting.sequence, Clock::now())},
-                               {peer});
+    communicator_.control().publish({communicator_.id(), waiting.sequence, of_kind(kTellsStand),
+                                     communicator_.stands().answer(waiting.sequence, Clock::now())},
+                                    {peer});
     return std::nullopt;
   }
   if (kind == kTellsStand) {
-    waits_.stands().take_answer(*from, waiting.sequence, waiting.note);
+    communicator_.stands().take_answer(*from, waiting.sequence, waiting.note);
     return std::nullopt;
   }
   if (kind == kCloses) {
-    member_->control().publish({id_, 0, of_kind(kHeardClose)}, {peer});
+    communicator_.control().publish({communicator_.id(), 0, of_kind(kHeardClose)}, {peer});
     note_closed(peer);
     return std::nullopt;
   }
@@ -77,48 +76,57 @@ std::optional<Failure> Communicator::Implementation::compare(std::uint32_t peer,
   }
   if (kind == kTellsLabel) {
     verdict_.hear_label({*from, waiting.sequence, {}, waiting.note});
-    waiter_->ring();
+    communicator_.waiter().ring();
     return std::nullopt;
   }
-  if (kind == kSubgroup && waiting.communicator == id_ && !waiting.note.empty()) {
-    groups_.compare(*from, waiting);
+  if (kind == kSubgroup && waiting.communicator == communicator_.id() && !waiting.note.empty()) {
+    communicator_.groups().compare(*from, waiting);
     return std::nullopt;
   }
   if (ahead_.keep(*from, waiting, record_.history())) return std::nullopt;
   return difference(*from, waiting);
 }
 
-std::optional<Failure> Communicator::Implementation::difference(Rank peer,
-                                                                const Waiting& waiting) const {
+std::optional<Failure> Comparison::difference(Rank peer, const Waiting& waiting) const {
   const auto& [communicator, sequence, theirs, note] = waiting;
   const auto mine = record_.history().at(sequence);
   if (!mine || *mine == theirs) return std::nullopt;
-  return Failure{ErrorKind::mismatch,
-                 describe_mismatch({rank(), sequence, *mine, record_.labels().of(sequence)},
-                                   {peer, sequence, theirs, note}),
-                 group_.job_rank(peer)};
+  return Failure{
+      ErrorKind::mismatch,
+      describe_mismatch({communicator_.rank(), sequence, *mine, record_.labels().of(sequence)},
+                        {peer, sequence, theirs, note}),
+      communicator_.group().job_rank(peer)};
 }
 
-Status Communicator::Implementation::compare_with_ahead() {
+void Comparison::departed(std::uint32_t rank, std::optional<Rank> here) {
+  farewells_.add(rank);
+  if (!here) return;
+  note_closed(rank);
+  // Rank 0 counts the ranks that have closed: without it nobody tells when all have.
+  if (*here == 0) farewells_.end();
+}
+
+Status Comparison::compare_with_ahead() {
   return ahead_.compare_reached(record_.history(), [&](Rank peer, const Waiting& waiting) {
     return difference(peer, waiting);
   });
 }
 
-std::optional<Failure> Communicator::Implementation::unread(Owned owned, bool closes) const {
-  const auto next = collectives_(owned).first_open();
+std::optional<Failure> Comparison::unread(Owned owned, bool closes) const {
+  const auto next = communicator_.collectives(owned).first_open();
   std::function<bool(Rank, const SliceHeader&)> is_unfit;
   std::vector<std::uint64_t> expected;
-  if (collectives_(owned).counts_differ()) {
+  if (communicator_.collectives(owned).counts_differ()) {
     // Even slices of this call may be unexpected.
-    expected = collectives_(owned).front()->run.output_counts;
+    expected = communicator_.collectives(owned).front()->run.output_counts;
     is_unfit = [&](Rank from, const SliceHeader& header) {
       return from < expected.size() && header.sequence == next &&
              header.signature.count != expected[from];
     };
   }
-  const auto unread = is_unfit ? links_.unread(next + 1, CountCheck::kFirstLane, is_unfit)
-                               : links_.unread(next, kHeaderLane);
+  const auto unread = is_unfit
+                          ? communicator_.links().unread(next + 1, CountCheck::kFirstLane, is_unfit)
+                          : communicator_.links().unread(next, kHeaderLane);
   if (!unread) return std::nullopt;
   const auto& [from, header] = *unread;
   const auto sequence = header.sequence;
@@ -126,59 +134,59 @@ std::optional<Failure> Communicator::Implementation::unread(Owned owned, bool cl
   auto theirs = header.signature;
   if (mine && has_private_sizes(*mine)) theirs.count = mine->count;
   // Neighbours exchange their last calls now, and report it with both labels.
-  const auto neighbours = group_.ring_neighbours();
+  const auto neighbours = communicator_.group().ring_neighbours();
   if (closes && mine && *mine != theirs &&
-      std::ranges::find(neighbours, group_.job_rank(from)) != neighbours.end())
+      std::ranges::find(neighbours, communicator_.group().job_rank(from)) != neighbours.end())
     return std::nullopt;
   std::string text;
   if (!mine)
     text = fmt::format("rank {} sent data of {} (call {}) to rank {}, which expected none", from,
-                       describe(theirs), sequence, rank());
+                       describe(theirs), sequence, communicator_.rank());
   else if (*mine == theirs)
-    text = describe_counts({from, sequence, theirs}, header.signature.count, rank(),
+    text = describe_counts({from, sequence, theirs}, header.signature.count, communicator_.rank(),
                            is_unfit ? expected[from] : 0);
   else
-    text = describe_mismatch({rank(), sequence, *mine, record_.labels().of(sequence)},
+    text = describe_mismatch({communicator_.rank(), sequence, *mine, record_.labels().of(sequence)},
                              {from, sequence, theirs});
-  return Failure{ErrorKind::mismatch, std::move(text), group_.job_rank(from)};
+  return Failure{ErrorKind::mismatch, std::move(text), communicator_.group().job_rank(from)};
 }
 
-void Communicator::Implementation::publish_end(bool compared) {
-  auto to = group_.ring_neighbours();
+void Comparison::publish_end(bool compared) {
+  auto to = communicator_.group().ring_neighbours();
   const auto calls = record_.history().calls();
   for (auto call = calls - std::min(calls, kLastCalls); compared && call < calls; call++)
     if (const auto signature = record_.history().at(call))
-      member_->control().publish({id_, call, *signature, record_.labels().of(call)}, to);
-  const auto first = group_.job_rank(0);
-  if (rank() != 0 && last_sizes_were_private(record_.history()) &&
+      communicator_.control().publish(
+          {communicator_.id(), call, *signature, record_.labels().of(call)}, to);
+  const auto first = communicator_.group().job_rank(0);
+  if (communicator_.rank() != 0 && last_sizes_were_private(record_.history()) &&
       std::ranges::find(to, first) == to.end())
     to.push_back(first);
-  member_->control().publish({id_, 0, of_kind(kCloses)}, to);
-  note_closed(job_rank());
+  communicator_.control().publish({communicator_.id(), 0, of_kind(kCloses)}, to);
+  note_closed(communicator_.job_rank());
 }
 
-void Communicator::Implementation::note_closed(std::uint32_t rank) {
-  const bool all_have = farewells_.all_closed(rank, static_cast<std::size_t>(size()));
-  if (!all_have || this->rank() != 0 || !last_sizes_were_private(record_.history())) return;
-  auto others = group_.job_ranks();
-  std::erase(others, job_rank());
-  member_->control().publish({id_, 0, of_kind(kAllClosed)}, others);
+void Comparison::note_closed(std::uint32_t rank) {
+  const bool all_have = farewells_.all_closed(rank, static_cast<std::size_t>(communicator_.size()));
+  if (!all_have || communicator_.rank() != 0 || !last_sizes_were_private(record_.history())) return;
+  auto others = communicator_.group().job_ranks();
+  std::erase(others, communicator_.job_rank());
+  communicator_.control().publish({communicator_.id(), 0, of_kind(kAllClosed)}, others);
   farewells_.end();
 }
 
-void Communicator::Implementation::await_last_calls() {
-  if (record_.history().calls() == 0 || service()->on_service_thread()) return;
-  farewells_.await(group_.ring_neighbours(), kAnswersSoon);
+void Comparison::await_last_calls() {
+  if (record_.history().calls() == 0 || communicator_.service()->on_service_thread()) return;
+  farewells_.await(communicator_.group().ring_neighbours(), kAnswersSoon);
   if (last_sizes_were_private(record_.history())) farewells_.await_end(kOthersClose);
 }
 
-void Communicator::Implementation::ask_for_label(Owned /*owned*/,
-                                                 const CollectiveOperation& operation,
-                                                 Failure failure) {
+void Comparison::ask_for_label(Owned /*owned*/, const CollectiveOperation& operation,
+                               Failure failure) {
   if (verdict_.suspicion()) return;
   const auto& run = operation.run;
-  const auto peer = group_.job_rank(operation.plan->different()->rank);
-  MadeCall mine{rank(), run.sequence, run.signature, operation.note()};
+  const auto peer = communicator_.group().job_rank(operation.plan->different()->rank);
+  MadeCall mine{communicator_.rank(), run.sequence, run.signature, operation.note()};
   auto theirs = *operation.plan->different();
   // Calls with different numbers were not meant to meet: where they first differed tells more. That
   // may be the call that the peer's slice belongs to. If the peer is ahead, it compares this call
@@ -186,15 +194,16 @@ void Communicator::Implementation::ask_for_label(Owned /*owned*/,
   const auto then =
       theirs.sequence < mine.sequence ? record_.history().at(theirs.sequence) : std::nullopt;
   if (then && *then != theirs.signature)
-    mine = {rank(), theirs.sequence, *then, record_.labels().of(theirs.sequence)};
+    mine = {communicator_.rank(), theirs.sequence, *then, record_.labels().of(theirs.sequence)};
   else if (theirs.sequence > mine.sequence)
-    member_->control().publish({id_, mine.sequence, mine.signature, mine.note}, {peer});
+    communicator_.control().publish({communicator_.id(), mine.sequence, mine.signature, mine.note},
+                                    {peer});
   const auto asked = theirs.sequence;
   verdict_.suspect({std::move(mine), std::move(theirs), std::move(failure.message)}, peer,
                    deadline_after(kAnswerWithin));
   // A thread that is about to sleep has not counted on this deadline.
-  waiter_->ring();
-  member_->control().publish({id_, asked, of_kind(kAsksLabel)}, {peer});
+  communicator_.waiter().ring();
+  communicator_.control().publish({communicator_.id(), asked, of_kind(kAsksLabel)}, {peer});
 }
 
 std::string DifferentCalls::text() const {

@@ -6,7 +6,8 @@
 
 #include "comm/api/arguments.hpp"
 #include "comm/api/call_group.hpp"
-#include "comm/api/implementation.hpp"
+#include "comm/api/owner.hpp"
+#include "comm/groups/exchange.hpp"
 #include "core/text.hpp"
 #include "engine/describe.hpp"
 #include "engine/mix.hpp"
@@ -71,7 +72,7 @@ Groups::Made Groups::split(int color, int key, const GroupOptions& options) {
                 "split: colour {} is negative; colours are at least 0, or kNoColor", color);
   const std::array<std::int32_t, 2> mine = {color, key};
   std::vector<std::array<std::int32_t, 2>> wishes(communicator_.size());
-  CCOLL_TRY(communicator_.exchange(kSplit, mine.data(), wishes.data(), sizeof mine));
+  CCOLL_TRY(exchange(communicator_, kSplit, mine.data(), wishes.data(), sizeof mine));
   std::uint64_t number = 0;
   {
     const Owner owned(communicator_);
@@ -232,43 +233,6 @@ Groups::Made Groups::shrink(const GroupOptions& options, Ranks excluded) {
   // others have theirs by now, and would wait for a rank that has no memory for it.)
   if (auto news = (*made)->heard_without_culprit()) return tl::unexpected(std::move(*news));
   return made;
-}
-
-Status Communicator::Implementation::run_for(std::uint8_t shown_as, Call call) {
-  CCOLL_TRY(call_group::refuse_in_one(describe({.kind = shown_as})));
-  call.shown_as = shown_as;
-  const Owner owned(*this);
-  return run(owned, call);
-}
-
-Status Communicator::Implementation::exchange(std::uint8_t shown_as, const void* input,
-                                              void* output, std::size_t bytes,
-                                              const CallOptions& options, Rank shown_root) {
-  auto call = all_gather_of(input, output, bytes);
-  call.root = shown_root;
-  call.timeout = options.timeout;
-  call.label = options.label;
-  return run_for(shown_as, std::move(call));
-}
-
-Status Communicator::Implementation::agree(std::uint8_t shown_as, const std::string& text) {
-  const std::uint64_t mine = mix_text(text);
-  std::vector<std::uint64_t> all(size());
-  CCOLL_TRY(exchange(shown_as, &mine, all.data(), sizeof mine));
-  const auto odd = std::ranges::find_if(all, [&](std::uint64_t hash) { return hash != all[0]; });
-  if (odd == all.end()) return {};
-  // Exchange the words only now: they are long, and these ranks do nothing more together here.
-  using Words = std::array<char, 256>;
-  Words words{};
-  text.copy(words.data(), words.size() - 1);
-  std::vector<Words> everyones(size());
-  CCOLL_TRY(exchange(shown_as, words.data(), everyones.data(), words.size()));
-  const auto rank = odd - all.begin();
-  auto different =
-      fail(ErrorKind::mismatch, "ranks give different arguments: rank 0 {}, rank {} {}",
-           everyones[0].data(), rank, everyones[static_cast<std::size_t>(rank)].data());
-  different.value().culprit = group_.job_rank(static_cast<Rank>(rank));
-  return different;
 }
 
 std::optional<int> Communicator::rank_in(const Communicator& other, int rank) const {

@@ -7,8 +7,8 @@
 #include "comm/api/arguments.hpp"
 #include "comm/api/call_group.hpp"
 #include "comm/api/extent.hpp"
-#include "comm/api/implementation.hpp"
 #include "comm/api/memory_rows.hpp"
+#include "comm/api/owner.hpp"
 #include "comm/api/roads.hpp"
 #include "comm/messages/messages.hpp"
 
@@ -244,11 +244,10 @@ std::optional<Pattern> short_way(const Implementation& communicator, const Messa
 
 }  // namespace
 
-Result<Work> Communicator::Implementation::begin_in_stream(std::string_view call,
-                                                           std::span<const MessageRequest> requests,
-                                                           const CallOptions& options) {
-  return operations_of(*this, call, requests, options).and_then([&](auto operations) {
-    return streams_.begin(std::move(operations), options.timeout, options.stream);
+Result<Work> Streams::begin(std::string_view call, std::span<const MessageRequest> requests,
+                            const CallOptions& options) {
+  return operations_of(communicator_, call, requests, options).and_then([&](auto operations) {
+    return begin(std::move(operations), options.timeout, options.stream);
   });
 }
 

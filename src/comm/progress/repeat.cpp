@@ -5,7 +5,7 @@
 #include "comm/api/arguments.hpp"
 #include "comm/api/call_group.hpp"
 #include "comm/api/extent.hpp"
-#include "comm/api/implementation.hpp"
+#include "comm/api/owner.hpp"
 #include "system/log.hpp"
 
 namespace ccoll {
@@ -72,7 +72,7 @@ bool Communicator::Implementation::repeat(const Outline& asked, const Blocks& bl
 }
 
 void Communicator::Implementation::compare_or_raise(Owned owned) {
-  if (const auto compared = compare_with_ahead(); !compared) {
+  if (const auto compared = comparison_.compare_with_ahead(); !compared) {
     break_with(owned, compared.error(), true);
     raise(for_caller(*verdict_.broken()));
   }

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "comm/api/implementation.hpp"
+#include "comm/api/owner.hpp"
 
 namespace ccoll {
 

@@ -90,7 +90,7 @@ class Watch final : public DumpSignal, public std::enable_shared_from_this<Watch
       if (each->get() == &one || (*each)->job() != one.job() ||
           (*each)->job_rank() != one.job_rank())
         continue;
-      (*each)->request_dump("beside");
+      (*each)->dumps().request("beside");
       count++;
     }
   }
@@ -115,7 +115,7 @@ class Watch final : public DumpSignal, public std::enable_shared_from_this<Watch
   void dump() {
     std::uint64_t rings = 0;
     [[maybe_unused]] const auto ignored = ::read(doorbell.load(), &rings, sizeof rings);
-    for (const auto& each : communicators()) each->request_dump("signal");
+    for (const auto& each : communicators()) each->dumps().request("signal");
     wait();
   }
 

@@ -4,13 +4,15 @@
 #include <algorithm>
 #include <asio/steady_timer.hpp>
 
-#include "comm/api/implementation.hpp"
+#include "comm/api/owner.hpp"
 #include "comm/record/dump/dump.hpp"
 #include "comm/record/dump_signal.hpp"
 #include "engine/describe.hpp"
 
 namespace ccoll {
 namespace {
+
+using Owner = Communicator::Implementation::Owner;
 
 /// A dump does not show more operations under way than this.
 constexpr std::size_t kMostUnderWay = 64;
@@ -22,20 +24,26 @@ constexpr int kTries = 50;
 
 }  // namespace
 
-std::vector<dump::Peer> Communicator::Implementation::peers(const std::vector<Rank>& ranks) const {
+void Dumps::begin() { signal_ = DumpSignal::join(communicator_.shared_from_this()); }
+
+void Dumps::write_requested(Owned owned) noexcept {
+  if (record_.is_requested()) write(owned, record_.requested_reason());
+}
+
+std::vector<dump::Peer> Dumps::peers(const std::vector<Rank>& ranks) const {
   std::vector<dump::Peer> peers;
   for (const auto rank : ranks) {
-    const auto& address = member_->table()[group_.job_rank(rank)];
+    const auto& address = communicator_.member()->table()[communicator_.group().job_rank(rank)];
     peers.push_back({rank, ip_text(address), address.pid});
   }
   return peers;
 }
 
-dump::UnderWay Communicator::Implementation::under_way(const CollectiveOperation& operation,
-                                                       const FlightRecorder::Times& times) const {
+dump::UnderWay Dumps::under_way(const CollectiveOperation& operation,
+                                const FlightRecorder::Times& times) const {
   dump::UnderWay shown;
   shown.call = operation.run.sequence;
-  shown.text = name_of(operation);
+  shown.text = communicator_.name_of(operation);
   shown.begun = times.of(operation.begun);
   shown.standing = operation.not_begun();
   if (!operation.started) return shown;
@@ -46,25 +54,27 @@ dump::UnderWay Communicator::Implementation::under_way(const CollectiveOperation
   return shown;
 }
 
-dump::UnderWay Communicator::Implementation::under_way_on_device(
-    std::uint64_t number, const FlightRecorder::Times& times) const {
+dump::UnderWay Dumps::under_way_on_device(std::uint64_t number,
+                                          const FlightRecorder::Times& times) const {
   dump::UnderWay shown;
   shown.call = number;
   shown.standing = "the host has done its part";
   const auto recorded = record_.history().recorded(number);
   if (!recorded) return shown;  // so many calls ago
-  shown.text = name_of(number, recorded->signature, label_in(record_.labels().of(number)));
+  shown.text =
+      communicator_.name_of(number, recorded->signature, label_in(record_.labels().of(number)));
   shown.begun = times.of(recorded->begun);
   return shown;
 }
 
-Record::Standing Communicator::Implementation::standing(Owned owned) const {
+Record::Standing Dumps::standing(Owned owned) const {
   const auto times = record_.times();
   Record::Standing standing;
-  standing.finished = collectives_(owned).finished();
+  standing.finished = communicator_.collectives(owned).finished();
   // A forked child asks nothing of its parent's streams.
-  const auto on_device =
-      is_forked() ? std::vector<LeftOnDevice>() : streams_.calls().left_on_device(owned);
+  const auto on_device = communicator_.is_forked()
+                             ? std::vector<LeftOnDevice>()
+                             : communicator_.streams().calls().left_on_device(owned);
   for (const auto& left : on_device) {
     if (left.beside != nullptr) continue;
     standing.on_device.insert(left.number);
@@ -72,25 +82,25 @@ Record::Standing Communicator::Implementation::standing(Owned owned) const {
     standing.under_way.push_back(under_way_on_device(left.number, times));
     standing.under_way.back().device = left.standing;
   }
-  for (const auto& operation : collectives_(owned)) {
+  for (const auto& operation : communicator_.collectives(owned)) {
     if (standing.under_way.size() >= kMostUnderWay) break;
     standing.under_way.push_back(under_way(*operation, times));
     const auto left = std::ranges::find(on_device, operation.get(), &LeftOnDevice::beside);
     if (left != on_device.end()) standing.under_way.back().device = left->standing;
   }
-  for (const auto& operation : messages_(owned).pending()) {
+  for (const auto& operation : communicator_.messages(owned).pending()) {
     if (standing.under_way.size() >= kMostUnderWay) break;
     dump::UnderWay shown;
-    shown.text = messages_(owned).name_of(*operation);
-    shown.standing = messages_(owned).standing(*operation);
+    shown.text = communicator_.messages(owned).name_of(*operation);
+    shown.standing = communicator_.messages(owned).standing(*operation);
     shown.begun = times.of(operation->begun);
-    shown.waits_for = peers(messages_(owned).awaited(*operation));
+    shown.waits_for = peers(communicator_.messages(owned).awaited(*operation));
     standing.under_way.push_back(std::move(shown));
   }
   return standing;
 }
 
-void Communicator::Implementation::keep_standing(Owned owned) noexcept {
+void Dumps::keep_standing(Owned owned) noexcept {
   try {
     record_.keep(standing(owned));
   } catch (...) {
@@ -99,45 +109,46 @@ void Communicator::Implementation::keep_standing(Owned owned) noexcept {
   }
 }
 
-dump::Dump Communicator::Implementation::dump(Owned owned, std::string_view reason) const {
+dump::Dump Dumps::made(Owned owned, std::string_view reason) const {
   std::optional<dump::Failed> failed;
-  if (const auto failure = first_failure()) {
-    failed = {std::string(to_string(failure->kind)), for_caller(*failure).message, {}};
-    if (failure->culprit) failed->culprit = group_.rank_of(*failure->culprit);
+  if (const auto failure = communicator_.first_failure()) {
+    failed = {
+        std::string(to_string(failure->kind)), communicator_.for_caller(*failure).message, {}};
+    if (failure->culprit) failed->culprit = communicator_.group().rank_of(*failure->culprit);
   }
   if (const auto& kept = record_.kept()) return record_.dump(reason, *kept, std::move(failed));
   return record_.dump(reason, standing(owned), std::move(failed));
 }
 
-std::string Communicator::Implementation::dump() {
-  const Owner owned(*this);
-  return dump::to_json(dump(owned, "asked"));
+std::string Dumps::text() {
+  const Owner owned(communicator_);
+  return dump::to_json(made(owned, "asked"));
 }
 
-void Communicator::Implementation::write_dump(Owned owned, std::string_view reason) noexcept {
+void Dumps::write(Owned owned, std::string_view reason) noexcept {
   record_.end_request();
   // The file is the parent's.
-  if (is_forked() || !record_.admits(reason)) return;
+  if (communicator_.is_forked() || !record_.admits(reason)) return;
   try {
-    record_.write(dump(owned, reason));
-    if (reason == Record::kFailureDump && dump_signal_) dump_signal_->failed(*this);
+    record_.write(made(owned, reason));
+    if (reason == Record::kFailureDump && signal_) signal_->failed(communicator_);
   } catch (...) {
     // No memory: the failure itself is told all the same.
   }
 }
 
-void Communicator::Implementation::request_dump(std::string reason) {
+void Dumps::request(std::string reason) {
   if (!record_.has_file()) return;
   record_.request(std::move(reason));
-  waiter_->ring();
-  try_to_dump(0);
+  communicator_.waiter().ring();
+  try_to_write(0);
 }
 
-void Communicator::Implementation::try_to_dump(int tries) {
-  if (!record_.is_requested() || closed_.load()) return;
-  if (const auto free = try_own()) {
-    const Owner owned(*this, *free);
-    return write_dump(owned, record_.requested_reason());
+void Dumps::try_to_write(int tries) {
+  if (!record_.is_requested() || communicator_.is_closed()) return;
+  if (const auto free = communicator_.try_own()) {
+    const Owner owned(communicator_, *free);
+    return write(owned, record_.requested_reason());
   }
   if (tries >= kTries) {
     if (record_.has_dumped_failure()) return;
@@ -146,10 +157,11 @@ void Communicator::Implementation::try_to_dump(int tries) {
     return record_.write(made);
   }
   const auto timer =
-      std::make_shared<asio::steady_timer>(member_->service()->context(), kBetweenTries);
-  timer->async_wait([timer, tries, weak = weak_from_this()](const std::error_code& code) {
-    if (const auto self = code ? nullptr : weak.lock()) self->try_to_dump(tries + 1);
-  });
+      std::make_shared<asio::steady_timer>(communicator_.service()->context(), kBetweenTries);
+  timer->async_wait(
+      [timer, tries, weak = communicator_.weak_from_this()](const std::error_code& code) {
+        if (const auto self = code ? nullptr : weak.lock()) self->dumps().try_to_write(tries + 1);
+      });
 }
 
 }  // namespace ccoll

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "comm/api/call_group.hpp"
-#include "comm/api/implementation.hpp"
+#include "comm/api/owner.hpp"
 #include "comm/failures/remarks.hpp"
 #include "core/deadline.hpp"
 #include "engine/describe.hpp"
@@ -91,7 +91,7 @@ Status Streams::find_device_way() {
   if (communicator_.options().device.ordinal == kHost) return {};
   std::vector<PeerAddress> ranks;
   for (const auto job_rank : communicator_.group().job_ranks())
-    ranks.push_back(communicator_.job_table()[job_rank]);
+    ranks.push_back(communicator_.member()->table()[job_rank]);
   device_way_ = pick_device_way(ranks, communicator_.options().device.way);
   // If ranks differ, the first one with a GPU tells it for all.
   const auto first = std::ranges::find_if(ranks, [](const auto& each) { return each.device != 0; });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages whose buffers are GPU memory, which RDMA reads and writes in place. This has never run
 // on a card.
-#include "comm/api/implementation.hpp"
+#include "comm/api/owner.hpp"
 #include "system/log.hpp"
 
 namespace ccoll {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "comm/api/call_group.hpp"
-#include "comm/api/implementation.hpp"
+#include "comm/api/owner.hpp"
 #include "comm/progress/background.hpp"
 #include "comm/streams/stream_messages.hpp"
 

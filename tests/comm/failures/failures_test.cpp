@@ -2,7 +2,7 @@
 // Failures of communicators whose ranks have other numbers in the job.
 #include <catch2/catch.hpp>
 
-#include "comm/api/implementation.hpp"
+#include "comm/api/owner.hpp"
 #include "support/ranks.hpp"
 
 using namespace ccoll;

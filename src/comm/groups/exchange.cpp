@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/groups/exchange.hpp"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "comm/api/arguments.hpp"
+#include "comm/api/call_group.hpp"
+#include "comm/api/owner.hpp"
+#include "engine/describe.hpp"
+#include "engine/mix.hpp"
+
+namespace ccoll {
+
+Status exchange(Communicator::Implementation& communicator, std::uint8_t shown_as,
+                const void* input, void* output, std::size_t bytes, const CallOptions& options,
+                Rank shown_root) {
+  CCOLL_TRY(call_group::refuse_in_one(describe({.kind = shown_as})));
+  auto call = all_gather_of(input, output, bytes);
+  call.root = shown_root;
+  call.timeout = options.timeout;
+  call.label = options.label;
+  call.shown_as = shown_as;
+  const Communicator::Implementation::Owner owned(communicator);
+  return communicator.run(owned, call);
+}
+
+Status agree(Communicator::Implementation& communicator, std::uint8_t shown_as,
+             const std::string& text) {
+  const std::uint64_t mine = mix_text(text);
+  std::vector<std::uint64_t> all(communicator.size());
+  CCOLL_TRY(exchange(communicator, shown_as, &mine, all.data(), sizeof mine));
+  const auto odd = std::ranges::find_if(all, [&](std::uint64_t hash) { return hash != all[0]; });
+  if (odd == all.end()) return {};
+  // Exchange the words only now: they are long, and these ranks do nothing more together here.
+  using Words = std::array<char, 256>;
+  Words words{};
+  text.copy(words.data(), words.size() - 1);
+  std::vector<Words> everyones(communicator.size());
+  CCOLL_TRY(exchange(communicator, shown_as, words.data(), everyones.data(), words.size()));
+  const auto rank = odd - all.begin();
+  auto different =
+      fail(ErrorKind::mismatch, "ranks give different arguments: rank 0 {}, rank {} {}",
+           everyones[0].data(), rank, everyones[static_cast<std::size_t>(rank)].data());
+  different.value().culprit = communicator.group().job_rank(static_cast<Rank>(rank));
+  return different;
+}
+
+}  // namespace ccoll

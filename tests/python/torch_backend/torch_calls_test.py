@@ -366,14 +366,22 @@ def groups_on_a_device(rank, size):
             dist.all_reduce(t, group=group)
             dist.barrier(group)
             assert t.item() == len(members)
-    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
-    assert backend.supports_splitting and backend.perform_nocolor_split(torch.device("cpu", 0)) is None
 
 
+@pytest.mark.skipif(VERSION < (2, 15), reason="torch takes a device_id of the CPU from 2.15 on")
 @pytest.mark.parametrize("detail", ["OFF", "DETAIL"])
 def test_groups_of_a_job_with_a_device(detail, monkeypatch):
     monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", detail)
     ranks(3, groups_on_a_device, device_id=torch.device("cpu", 0))
+
+
+def outside_a_group(rank, size):
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    assert backend.supports_splitting and backend.perform_nocolor_split(torch.device("cuda", 0)) is None
+
+
+def test_a_rank_outside_a_new_group_has_nothing_to_split():
+    ranks(1, outside_a_group)
 
 
 def splits(rank, size):
@@ -391,7 +399,7 @@ def splits(rank, size):
             dist.split_group(group, [[0]])
 
 
-@pytest.mark.skipif(VERSION < (2, 14), reason="torch splits groups of the CPU from 2.14 on")
+@pytest.mark.skipif(VERSION < (2, 15), reason="torch splits groups without a device_id from 2.15 on")
 def test_a_group_is_split_with_a_rank_left_out():
     ranks(3, splits)
 

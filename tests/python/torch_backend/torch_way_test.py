@@ -224,12 +224,15 @@ def test_a_stand_in_leaves_no_collective_undone_in_silence():
 
 def messages_of_the_stand_in(rank, size):
     group, t = dist.group.WORLD, torch.zeros(1)
-    for call, ended in ((c10d.ProcessGroup.send, [torch.ones(1)]), (c10d.ProcessGroup.recv, [t])):
-        call(group, ended, 1 - rank, 0).wait()
-    c10d.ProcessGroup.recv_anysource(group, [t], 0).wait()
+    torch.ops.c10d.send([torch.ones(1)], group.boxed(), 1 - rank, 0)
+    torch.ops.c10d.recv_([t], group.boxed(), 1 - rank, 0)
+    torch.ops.c10d.recv_any_source_([t], group.boxed(), 0)
     assert t.item() == 0
-    # Those of the group itself are made.
-    dist.send(torch.ones(1), 1) if rank == 0 else dist.recv(t, 0)
+    # Torch's class, as its C++ callers do, finds the group's own methods.
+    if rank == 0:
+        c10d.ProcessGroup.send(group, [torch.ones(1)], 1, 0).wait()
+    else:
+        c10d.ProcessGroup.recv(group, [t], 0, 0).wait()
     assert t.item() == rank
 
 

@@ -72,7 +72,7 @@ Status Plan::resolve(const PlanRequest& request, LinkTable& links) {
                         step.lend != Lend::never;
     }
   }
-  sources_.resize(widest);
+  room_.widen(widest);
   find_fillers();
   measure();
   if (request.count_check) {
@@ -134,7 +134,7 @@ void Plan::measure() {
   if (tells_empty_blocks_) windows_ = std::max<std::uint64_t>(windows_, 1);
   std::array<std::uint64_t, 2> bytes_of{};
   for (const auto buffer : {Buffer::input, Buffer::output}) {
-    auto& extents = buffer == Buffer::input ? inputs_ : outputs_;
+    auto& extents = extents_.of(buffer);
     const bool one_block = holds_own_block_only(problem_.kind, buffer);
     extents.resize(blocks_);
     std::uint64_t offset = 0;
@@ -147,9 +147,6 @@ void Plan::measure() {
     bytes_of[buffer == Buffer::output] = has(problem_, rank_, buffer) ? whole * elem_bytes_ : 0;
   }
   const auto [input, output] = bytes_of;
-  std::uint64_t longest = 0;
-  for (const auto* extents : {&inputs_, &outputs_})
-    for (const auto& extent : *extents) longest = std::max(longest, extent.elems);
   const auto costs = known_copy_costs();
   const CopySituation situation{
       .reduces = reduces(problem_.kind),
@@ -161,11 +158,10 @@ void Plan::measure() {
       .input_bytes = input,
       .output_bytes = output,
       .cached_bytes = cached_bytes_,
-      .slice_bytes = std::min(longest, slice_elems_) * elem_bytes_,
+      .slice_bytes = std::min(extents_.longest(), slice_elems_) * elem_bytes_,
       .call_bytes = has_private_sizes_ ? 0 : problem_.count * elem_bytes_};
   copying_.set(situation, costs.get());
-  if (copying_.may_make_aside() && !aside_)
-    aside_ = std::make_unique_for_overwrite<std::byte[]>(kAsideBytes);
+  if (copying_.may_make_aside()) room_.prepare_aside();
 }
 
 Windows Plan::windows(const std::vector<std::uint64_t>& block_counts,
@@ -203,8 +199,7 @@ void Plan::start(const PlanRun& run) {
   const bool has_gaps = has_rows(run.input) || has_rows(run.output);
   copying_.begin(outgoing_, incoming_, run.in_place, limit_ == windows_ && !has_gaps,
                  run.output.segments.empty() ? run.output.data : nullptr);
-  if (has_gaps && !rows_room_)
-    rows_room_ = std::make_unique_for_overwrite<std::byte[]>(2 * kRowsBytes);
+  if (has_gaps) room_.prepare_rows();
   if (copying_.lends_much_at_once())
     bytes_at_once_ = std::max(kBytesAtOnce, kLentBytesAtOnce / outgoing_.size());
   for (auto& lane : lanes_) {
@@ -347,7 +342,7 @@ std::size_t Plan::locate(ReadyLane& lane, const std::vector<BlockPlace>& parts,
   std::size_t total = 0;
   const auto first = lane.window * slice_elems_;
   for (const auto& part : parts) {
-    const auto& extent = (part.buffer == Buffer::output ? outputs_ : inputs_)[part.block];
+    const auto& extent = extents_.of(part);
     if (extent.elems <= first) continue;
     const auto elems = std::min(slice_elems_, extent.elems - first);
     const auto bytes = elems * elem_bytes_;
@@ -407,7 +402,7 @@ void Plan::offer(const ReadyLane& lane, const ReadyStep& step) const {
   auto& link = *step.receives[0];
   link.offer(lane.store[0].data, lane.bytes);
   if (!step.fills_block || !run_->output.segments.empty()) return;
-  const auto elems = outputs_[step.store[0].block].elems;
+  const auto elems = extents_.of(step.store[0]).elems;
   link.offer_beyond((elems - lane.window * slice_elems_) * elem_bytes_ - lane.bytes);
 }
 

@@ -23,6 +23,7 @@
 #include "engine/describe.hpp"
 #include "engine/links.hpp"
 #include "engine/memory_range.hpp"
+#include "engine/plan_lanes.hpp"
 #include "engine/traffic.hpp"
 #include "engine/windows.hpp"
 #include "kernels/combine.hpp"
@@ -143,97 +144,15 @@ class Plan {
   void add_traffic(TrafficTable& table) const;
 
  private:
-  /// A block as a step sees it.
-  struct BlockPlace {
-    Buffer buffer;
-    std::uint32_t block;
-    std::uint64_t scratch_offset;  ///< in elements
-  };
-  /// Where a block begins in its buffer and how long it is, in elements.
-  struct Extent {
-    std::uint64_t offset;
-    std::uint64_t elems;
-  };
-  /// The traffic of a step, per send and per receive.
-  struct Volume {
-    std::uint64_t messages = 0;
-    std::uint64_t bytes = 0;
-    void add(const Volume& other, std::uint64_t times) {
-      messages += other.messages * times;
-      bytes += other.bytes * times;
-    }
-  };
-  struct ReadyStep {
-    std::vector<BlockPlace> local;
-    std::vector<BlockPlace> store;
-    std::vector<ReceiveLink*> receives;
-    std::vector<Rank> from;
-    std::vector<SendLink*> sends;
-    std::vector<Rank> to;
-    std::size_t local_position = 0;  ///< own data's place among the sources, by rank
-    std::optional<After> after;
-    std::uint32_t divisor = 1;
-    Lend lend = Lend::never;
-    bool combines = false;
-    bool copies_input = false;  ///< stores a plain copy of the input
-    /// Stores a whole block of the output, window by window, as the only step: nobody else accesses
-    /// the rest of it meanwhile.
-    bool fills_block = false;
-    Volume before;  ///< of runs with other block sizes
-  };
-  /// Place of a step's data if contiguous, in any run's buffers; in bytes.
-  struct Place {
-    std::uint64_t offset = 0;
-    std::uint32_t bytes = 0;
-    Buffer buffer = Buffer::input;
-  };
-  /// Special cases of a short step. `gives`: sends its own data to one peer and may store them.
-  /// `takes`: stores one peer's slice, and may combine it with own data first.
-  enum class Shape : std::uint8_t { any, gives, takes };
-  struct ShortStep {
-    Place local = {};
-    Place store = {};
-    std::uint32_t bytes = 0;
-    std::uint32_t elems = 0;
-    std::uint32_t divisor = 1;
-    Shape shape = Shape::any;
-    Lend lend = Lend::never;
-    bool combines = false;
-    bool own_first = false;       ///< own data is the left operand
-    SendLink* to = nullptr;       ///< for Shape::gives
-    ReceiveLink* from = nullptr;  ///< for Shape::takes
-  };
-  struct ReadyLane {
-    static constexpr std::uint32_t kNothing = UINT32_MAX;
-    static constexpr std::uint32_t kStep = UINT32_MAX - 1;
-    std::vector<ReadyStep> steps;
-    std::vector<ShortStep> short_steps;  ///< the same, for short runs
-    std::vector<std::byte> scratch;
-    std::uint64_t stripe = 0;
-    // The present run:
-    std::uint64_t window = 0;
-    std::size_t position = 0;
-    bool entered = false;
-    std::size_t bytes = 0;          ///< of the present step's slice
-    std::uint64_t block_elems = 0;  ///< of the slice's block, if sizes are private
-    bool has_slice = false;         ///< if false, the present step has nothing to do
-    std::vector<MemoryRange> local;
-    std::vector<MemoryRange> store;
-    bool lends = false;
-    bool lends_input = false;  ///< instead of its copy, before it is made
-    /// For the observer, what the present step lacked last: the index of a receive or, beyond
-    /// those, of a send; or kNothing or kStep.
-    std::uint32_t lacked = kNothing;
-    /// The memory that the present step lends, if it does.
-    const std::vector<MemoryRange>& lendable(const ReadyStep& step) const {
-      return step.store.empty() || lends_input ? local : store;
-    }
-  };
-
-  /// Bytes made aside at a time: they stay in a core's own cache until they are copied.
-  static constexpr std::size_t kAsideBytes = 64 << 10;
-  /// The same for rows.
-  static constexpr std::size_t kRowsBytes = 32 << 10;
+  using BlockPlace = lanes::BlockPlace;
+  using Extent = lanes::Extent;
+  using Volume = lanes::Volume;
+  using ReadyStep = lanes::ReadyStep;
+  using Place = lanes::Place;
+  using Shape = lanes::Shape;
+  using ShortStep = lanes::ShortStep;
+  using ReadyLane = lanes::ReadyLane;
+  static constexpr std::size_t kRowsBytes = lanes::StepRoom::kRowsBytes;
 
   Plan();
   Status resolve(const PlanRequest& request, LinkTable& links);
@@ -268,7 +187,7 @@ class Plan {
   /// For a step with one block.
   const Extent& extent_of(const ReadyStep& step) const {
     const auto& part = (step.local.empty() ? step.store : step.local).front();
-    return (part.buffer == Buffer::output ? outputs_ : inputs_)[part.block];
+    return extents_.of(part);
   }
   /// Whether a lending step may lend the input that it copies: nobody writes the input. Receivers
   /// then need not wait for the copy, nor fetch lines that this rank has just written.
@@ -315,11 +234,11 @@ class Plan {
   void send(const ReadyStep& step, const SliceHeader& header, const std::byte* lent,
             std::byte* shared);
   void combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot);
-  /// Combines so many of sources_, a piece of the step's data, into contiguous memory.
+  /// Combines so many of the room's sources, a piece of the step's data, into contiguous memory.
   void combine_piece(const ReadyLane& lane, const ReadyStep& step, std::size_t sources,
                      std::byte* out, std::size_t bytes, bool streams);
-  /// Combines so many of sources_, a piece of the step's data, to where it is lent from, as
-  /// Copier::sender_aside has it.
+  /// Combines so many of the room's sources, a piece of the step's data, to where it is lent from,
+  /// as Copier::sender_aside has it.
   void combine_aside(const ReadyStep& step, std::size_t sources, std::byte* out, std::size_t bytes);
   /// Whether the present step stores more than the caches keep, and nobody reads it there soon.
   bool streams(const ReadyLane& lane, const ReadyStep& step) const {
@@ -390,9 +309,7 @@ class Plan {
   bool lends_results_ = false;                        ///< of combining
   std::vector<std::pair<SendLink*, Rank>> outgoing_;  ///< every link the program sends on, once
   std::vector<ReceiveLink*> incoming_;                ///< and receives on
-  std::vector<const std::byte*> sources_;             ///< room for the widest step
-  std::unique_ptr<std::byte[]> aside_;                ///< room for Copier::sender_aside
-  std::unique_ptr<std::byte[]> rows_room_;            ///< twice kRowsBytes, once a run has rows
+  lanes::StepRoom room_;
 
   std::unique_ptr<CountCheck> count_check_;
   std::unique_ptr<StepObserver> observer_;
@@ -410,8 +327,7 @@ class Plan {
   bool owes_ = false;    ///< some pushed slice may not have left, or some lent memory not be back
   std::uint64_t windows_ = 0;
   std::uint64_t limit_ = 0;     ///< number of windows open so far
-  std::vector<Extent> inputs_;  ///< by block; scratch is measured like the input
-  std::vector<Extent> outputs_;
+  lanes::Extents extents_;
   std::size_t bytes_at_once_ = 0;      ///< of one lane in one round
   std::optional<MadeCall> different_;  ///< of check()
 };

@@ -20,7 +20,7 @@ constexpr std::size_t kCopiedBytes = 4 << 10;
 
 bool Plan::place_short(const std::vector<BlockPlace>& parts, Place& place) const {
   for (const auto& part : parts) {
-    const auto& extent = (part.buffer == Buffer::output ? outputs_ : inputs_)[part.block];
+    const auto& extent = extents_.of(part);
     if (extent.elems == 0) continue;
     const bool scratch = part.buffer == Buffer::scratch;
     const auto offset = (scratch ? part.scratch_offset : extent.offset) * elem_bytes_;
@@ -171,7 +171,7 @@ Plan::Polled Plan::run_short(ReadyLane& lane) {
     step.receives[0]->offer(stored, bytes);
   std::size_t sources = 0;
   for (std::size_t i = 0; i < step.receives.size(); i++) {
-    if (own != nullptr && i == step.local_position) sources_[sources++] = own;
+    if (own != nullptr && i == step.local_position) room_.sources()[sources++] = own;
     const auto* view = step.receives[i]->front();
     if (view == nullptr) {
       if (stuck(*step.receives[i]) == Polled::failed) return Polled::failed;
@@ -181,11 +181,12 @@ Plan::Polled Plan::run_short(ReadyLane& lane) {
     }
     if (auto good = check(step, i, view->header, header_of(bytes)); !good)
       return failed(std::move(good.error()));
-    sources_[sources++] = view->data;
+    room_.sources()[sources++] = view->data;
   }
   if (!ready) return Polled::waits;
   if constexpr (observed) tell_move(lane);
-  if (own != nullptr && step.local_position == step.receives.size()) sources_[sources++] = own;
+  if (own != nullptr && step.local_position == step.receives.size())
+    room_.sources()[sources++] = own;
 
   const bool lends =
       made.lend == Lend::always || (made.lend == Lend::if_separate && !run_->in_place);
@@ -200,12 +201,12 @@ Plan::Polled Plan::run_short(ReadyLane& lane) {
     std::byte* out = stored;
     if (out == nullptr && !lends) out = shared != nullptr ? shared : step.sends[0]->room(bytes);
     if (out != nullptr && step.combines && lends && copying_.copier() == Copier::sender_aside &&
-        aside_)
+        room_.aside() != nullptr)
       combine_aside(step, sources, out, bytes);
     else if (out != nullptr && step.combines)
-      combine_(sources_.data(), sources, out, made.elems, step.divisor);
-    else if (out != nullptr && out != sources_[0])
-      std::memcpy(out, sources_[0], bytes);
+      combine_(room_.sources(), sources, out, made.elems, step.divisor);
+    else if (out != nullptr && out != room_.sources()[0])
+      std::memcpy(out, room_.sources()[0], bytes);
     const auto copy_to = [&](std::byte* room) {
       if (room != out) std::memcpy(room, out, bytes);
     };

@@ -106,20 +106,20 @@ void Plan::combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot) {
     std::byte* const place = slot != nullptr ? slot + at : result->data + store_at;
     const bool is_copy = !step.combines;
     // A copy from rows needs no room between.
-    std::byte* const own_room = is_copy && !is_to_rows ? place : rows_room_.get();
+    std::byte* const own_room = is_copy && !is_to_rows ? place : room_.gathered();
     std::size_t count = 0;
     for (std::size_t i = 0; i <= step.receives.size(); i++) {
       if (own != nullptr && i == step.local_position) {
         if (is_from_rows) gather(*own, local_at, bytes, own_room);
-        sources_[count++] = is_from_rows ? own_room : own->data + local_at;
+        room_.sources()[count++] = is_from_rows ? own_room : own->data + local_at;
       }
-      if (i < step.receives.size()) sources_[count++] = step.receives[i]->front()->data + at;
+      if (i < step.receives.size()) room_.sources()[count++] = step.receives[i]->front()->data + at;
     }
     if (is_to_rows && is_copy) {
-      scatter(sources_[0], bytes, *result, store_at);
+      scatter(room_.sources()[0], bytes, *result, store_at);
     } else if (is_to_rows) {
-      combine_piece(lane, step, count, rows_room_.get() + kRowsBytes, bytes, false);
-      scatter(rows_room_.get() + kRowsBytes, bytes, *result, store_at);
+      combine_piece(lane, step, count, room_.to_scatter(), bytes, false);
+      scatter(room_.to_scatter(), bytes, *result, store_at);
     } else {
       combine_piece(lane, step, count, place, bytes, slot == nullptr && streams(lane, step));
     }
@@ -132,23 +132,24 @@ void Plan::combine(ReadyLane& lane, const ReadyStep& step, std::byte* slot) {
 void Plan::combine_piece(const ReadyLane& lane, const ReadyStep& step, std::size_t sources,
                          std::byte* out, std::size_t bytes, bool streams) {
   if (step.combines && custom_fold_)
-    (*custom_fold_)(*run_->custom, run_->custom_for, sources_.data(), sources, out,
+    (*custom_fold_)(*run_->custom, run_->custom_for, room_.sources(), sources, out,
                     bytes / elem_bytes_);
-  else if (step.combines && lane.lends && copying_.copier() == Copier::sender_aside && aside_)
+  else if (step.combines && lane.lends && copying_.copier() == Copier::sender_aside &&
+           room_.aside() != nullptr)
     combine_aside(step, sources, out, bytes);
   else if (step.combines)
-    combine_(sources_.data(), sources, out, bytes / elem_bytes_, step.divisor);
+    combine_(room_.sources(), sources, out, bytes / elem_bytes_, step.divisor);
   else
-    copy(out, sources_[0], bytes, streams);
+    copy(out, room_.sources()[0], bytes, streams);
 }
 
 void Plan::combine_aside(const ReadyStep& step, std::size_t sources, std::byte* out,
                          std::size_t bytes) {
-  for (std::size_t at = 0; at < bytes; at += kAsideBytes) {
-    const auto piece = std::min(kAsideBytes, bytes - at);
-    combine_(sources_.data(), sources, aside_.get(), piece / elem_bytes_, step.divisor);
-    std::memcpy(out + at, aside_.get(), piece);
-    for (std::size_t i = 0; i < sources; i++) sources_[i] += piece;
+  for (std::size_t at = 0; at < bytes; at += lanes::StepRoom::kAsideBytes) {
+    const auto piece = std::min(lanes::StepRoom::kAsideBytes, bytes - at);
+    combine_(room_.sources(), sources, room_.aside(), piece / elem_bytes_, step.divisor);
+    std::memcpy(out + at, room_.aside(), piece);
+    for (std::size_t i = 0; i < sources; i++) room_.sources()[i] += piece;
   }
 }
 

@@ -19,7 +19,7 @@ Plan::Volume Plan::volume_of(const ReadyLane& lane, const std::vector<BlockPlace
                              std::uint64_t end) const {
   Volume volume;
   for (const auto& part : parts) {
-    const auto elems = (part.buffer == Buffer::output ? outputs_ : inputs_)[part.block].elems;
+    const auto elems = extents_.of(part).elems;
     const auto whole = elems / slice_elems_, rest = elems % slice_elems_;
     const auto slices = windows_below(std::min(whole, end), lane.stripe, stripes_);
     const bool has_rest = rest > 0 && whole < end && whole % stripes_ == lane.stripe;

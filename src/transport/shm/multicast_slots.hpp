@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "system/segment.hpp"
-#include "transport/shm/ring.hpp"
+#include "transport/shm/ring_writer.hpp"
 #include "transport/slot_budget.hpp"
 
 namespace ccoll::shm {

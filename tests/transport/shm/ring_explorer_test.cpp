@@ -8,7 +8,8 @@
 
 #include "support/effort.hpp"
 #include "transport/shm/explorer.hpp"
-#include "transport/shm/ring.hpp"
+#include "transport/shm/ring_reader.hpp"
+#include "transport/shm/ring_writer.hpp"
 #include "transport/sleep_word.hpp"
 
 using namespace ccoll;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ring's bookkeeping in one thread; ring_explorer_test.cpp covers concurrent access.
-#include "transport/shm/ring.hpp"
+#include "transport/shm/ring_reader.hpp"
+#include "transport/shm/ring_writer.hpp"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -18,7 +18,8 @@
 #include "support/secret_memory.hpp"
 #include "transport/pair.hpp"
 #include "transport/shm/lent_slices.hpp"
-#include "transport/shm/ring.hpp"
+#include "transport/shm/ring_reader.hpp"
+#include "transport/shm/ring_writer.hpp"
 #include "transport/shm/single_copy.hpp"
 
 using namespace ccoll;

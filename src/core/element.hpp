@@ -24,12 +24,6 @@ struct Bool {
   friend bool operator==(Bool, Bool) = default;
 };
 
-/// std::bit_cast, which device code may lack.
-template <typename To, typename From>
-CCOLL_HOST_DEVICE constexpr To bits_as(From from) {
-  return __builtin_bit_cast(To, from);
-}
-
 /// `value` / 2^shift rounded to nearest, ties to even; 1 <= shift <= 31.
 CCOLL_HOST_DEVICE constexpr std::uint32_t shift_right_rounded(std::uint32_t value, unsigned shift) {
   const std::uint32_t odd = (value >> shift) & 1;

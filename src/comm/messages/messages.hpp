@@ -51,13 +51,12 @@
 #include "comm/groups/group.hpp"
 #include "comm/messages/matching.hpp"
 #include "comm/messages/message_frame.hpp"
+#include "comm/messages/message_operation.hpp"
 #include "comm/progress/operation.hpp"
 #include "comm/record/flight_recorder.hpp"
 #include "comm/record/tracing.hpp"
 #include "core/result.hpp"
-#include "engine/copier_choice.hpp"
 #include "engine/links.hpp"
-#include "gpu/way.hpp"
 #include "transport/copy_costs.hpp"
 
 namespace ccoll {
@@ -75,53 +74,6 @@ inline constexpr std::size_t kSliceOfRowsBytes = 32 << 10;
 /// The links of messages are their own, far from any program's lanes.
 inline constexpr std::uint16_t kHeaderLane = 0x8000;
 inline constexpr std::uint16_t kBulkLane = 0x8001;
-
-struct MessageOperation final : Operation {
-  MessageOperation() { sort = Sort::message; }
-  /// Makes another one for the same message, which has yet to begin.
-  static std::shared_ptr<MessageOperation> like(const MessageOperation& other);
-
-  enum class What : std::uint8_t { send, recv, probe };
-  enum class Stage : std::uint8_t {
-    queued,     ///< send: its eager slice waits for the link's room
-    requested,  ///< send: it has requested to send, clear to send is awaited
-    sending,    ///< send: its payload goes out
-    posted,     ///< recv, probe: no matching message has arrived
-    arriving,   ///< recv: its message has begun to come
-    landing,    ///< recv: all of it is here, but not all in place
-    flushing,   ///< all is pushed, but the link has not taken all
-  };
-
-  What what = What::send;
-  Pattern pattern;  ///< a send's names its receiver and tag
-  const std::byte* input = nullptr;
-  std::byte* output = nullptr;
-  std::uint64_t bytes = 0;  ///< of the buffer
-  /// If the buffer is rows with gaps between them: how long each is, and from one to the next. Such
-  /// data are gathered into, and scattered from, the links' memory.
-  std::uint64_t row_bytes = 0;
-  std::uint64_t stride_bytes = 0;
-  DataType type = DataType::uint8;
-  /// The buffer's GPU memory if the bulk link of its peer reads or writes it there; null otherwise.
-  std::shared_ptr<const DirectMemory> direct;
-  /// For a send from GPU memory: copies it to the host once it is cleared to send. Its eager slice
-  /// carries no data.
-  std::shared_ptr<device::DeviceToHost> to_host;
-  /// For a receive into GPU memory: copies there what does not arrive there directly.
-  std::shared_ptr<device::HostToDevice> to_device;
-
-  // owner: holder of the owner flag
-  Stage stage = Stage::queued;
-  std::uint64_t id = 0;
-  std::uint64_t moved_bytes = 0;
-  std::size_t most_slice_bytes = SIZE_MAX;  ///< send: of its payload, as its receiver wants it
-  Copier copier = Copier::receiver;         ///< send: of its payload, as its receiver wants it
-  std::optional<CopierChoice::Transfer> transfer;  ///< recv: of the payload, once cleared to send
-  std::vector<std::byte> head;                     ///< recv: eager data that is yet to land
-  std::size_t landed_bytes = 0;                    ///< recv: of `head`, on its way
-  std::size_t position = 0;                        ///< in Messages::pending_
-  std::uint64_t record = 0;                        ///< its number for the flight recorder
-};
 
 class Messages {
  public:

@@ -28,9 +28,6 @@
 
 namespace ccoll {
 
-/// The colour of a rank that is to be in no part of a split.
-inline constexpr int kNoColor = -1;
-
 /// A group of ranks. Movable, not copyable. Every call of a communicator that was closed or moved
 /// from is Error{aborted}.
 ///
@@ -406,16 +403,7 @@ class CCOLL_API Communicator {
   // the receive, as long as the receiver's queue has room (1 MiB per sender, for messages that came
   // before their receive). Without room a send waits for its receive, as do longer sends, and all
   // in strict mode (`strict_sends`). So ranks that send to each other use send_recv, a batch or
-  // asynchronous calls.
-  //
-  // Messages come into that queue while their receiver is in a call of this communicator, of
-  // whatever kind, or has an asynchronous one under way. Otherwise only the messages that fit on
-  // the way there go without waiting for the receiver's next call: 16 in shared memory, 8 between
-  // threads of a process, the sockets' buffers over tcp.
-  //
-  // Once a send is over, its data are delivered even if the rank leaves. A send that is not over
-  // when its communicator is destroyed is given up: a send that waits for its receive makes that
-  // fail; an eager send_async that nobody waited for may arrive or not.
+  // asynchronous calls. ccoll/message.hpp says when messages go without waiting.
 
   /// `tag` is 0 or more.
   void send(const ConstBlock& block, int to, int tag = 0, const CallOptions& options = {});

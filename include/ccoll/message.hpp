@@ -2,7 +2,16 @@
 #pragma once
 
 /// Messages between two ranks: the result of a receive, and the parts of a batch. The calls are
-/// Communicator's.
+/// Communicator's, which says when a send returns.
+///
+/// Messages come into their receiver's queue while it is in a call of this communicator, of
+/// whatever kind, or has an asynchronous one under way. Otherwise only the messages that fit on
+/// the way there go without waiting for the receiver's next call: 16 in shared memory, 8 between
+/// threads of a process, the sockets' buffers over tcp.
+///
+/// Once a send is over, its data are delivered even if the rank leaves. A send that is not over
+/// when its communicator is destroyed is given up: a send that waits for its receive makes that
+/// fail; an eager send_async that nobody waited for may arrive or not.
 
 #include <cstddef>
 #include <cstdint>

@@ -44,6 +44,9 @@ struct CallOptions {
   Work* unfinished = nullptr;
 };
 
+/// The colour of a rank that is to be in no part of a split.
+inline constexpr int kNoColor = -1;
+
 /// How a communicator is made from another; what is not set is as in that one.
 struct GroupOptions {
   /// Begins the communicator's errors; empty: made from the other's name. Ranks may differ.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages that RDMA carries directly from and to GPU memory. The host plays CUDA, with memory that
-// no CPU can touch (support/gpu/cuda_on_host.cpp). The RDMA device is in memory, too
+// no CPU can touch (support/gpu/cuda_on_host). The RDMA device is in memory, too
 // (rdma/device.hpp), and reaches the GPU's memory only by dma-buf.
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Calls in streams of a device that the host plays (support/gpu/cuda_on_host.cpp).
+/// Calls in streams of a device that the host plays (support/gpu/cuda_on_host).
 
 #include <atomic>
 #include <catch2/catch.hpp>

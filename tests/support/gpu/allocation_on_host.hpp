@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The memory of cudaMalloc on the GPU that cuda_on_host.cpp plays: other processes open it by
+/// The memory of cudaMalloc on the GPU that cuda_on_host plays: other processes open it by
 /// handle ("legacy CUDA IPC").
 
 #include <cuda_runtime_api.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Controls for tests of the GPU that cuda_on_host.cpp plays, beyond CUDA's own calls.
+/// Controls for tests of the GPU that cuda_on_host plays, beyond CUDA's own calls.
 
 #include <cuda_runtime_api.h>
 

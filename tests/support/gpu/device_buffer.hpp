@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Device memory and streams, for tests that are linked with CUDA or with cuda_on_host.cpp.
+/// Device memory and streams, for tests that are linked with CUDA or with cuda_on_host.
 
 #include <cuda_runtime_api.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/// The calls of CUDA that torch makes beyond ccoll's, for the GPU of cuda_on_host.cpp. They suffice
+/// The calls of CUDA that torch makes beyond ccoll's, for the GPU of cuda_on_host. They suffice
 /// for tensors that are made from the CPU's and copied back, streams, events and graphs; kernels of
 /// torch's own do not run.
 

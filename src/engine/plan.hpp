@@ -326,7 +326,7 @@ class Plan {
   bool pushed_ = false;  ///< since the last flush
   bool owes_ = false;    ///< some pushed slice may not have left, or some lent memory not be back
   std::uint64_t windows_ = 0;
-  std::uint64_t limit_ = 0;     ///< number of windows open so far
+  std::uint64_t limit_ = 0;  ///< number of windows open so far
   lanes::Extents extents_;
   std::size_t bytes_at_once_ = 0;      ///< of one lane in one round
   std::optional<MadeCall> different_;  ///< of check()

@@ -263,7 +263,7 @@ class QueuePair {
   std::vector<Announced> announced_;
   TakenOffers taken_;
   MadeOffers made_;
-  std::uint32_t left_ = 0;          ///< ends of the peer that are gone
+  std::uint32_t left_ = 0;  ///< ends of the peer that are gone
   std::optional<Failure> failure_;
   bool is_cause_known_ = false;  ///< failure_ is more than a flushed request
 };

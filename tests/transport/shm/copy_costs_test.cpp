@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "support/effort.hpp"
 #include "transport/shm/single_copy.hpp"
 
 namespace ccoll {
@@ -71,11 +72,11 @@ TEST_CASE("copy costs: measuring ends in time, whatever else the machine does", 
   const auto begun = std::chrono::steady_clock::now();
   auto costs = measure_copy_costs();
   CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(5));
-  // Other work may keep it from an answer many times, but not always.
-  const bool can = std::thread::hardware_concurrency() > 1 &&
+  // Other work may keep it from an answer many times, but not always. A sanitizer may, always.
+  const bool can = !testing::reduced() && std::thread::hardware_concurrency() > 1 &&
                    shm::PeerMemory::reach(::getpid(), shm::process_mark()).has_value();
   for (int i = 0; i < 1000 && can && !costs; i++) costs = measure_copy_costs();
-  CHECK(costs.has_value() == can);
+  if (can) CHECK(costs.has_value());
   if (costs) {
     for (const auto& times : costs->patterns)
       for (std::size_t i = 0; i < CopyCosts::kSizes.size(); i++) {

@@ -30,84 +30,32 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <new>
 #include <span>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "bare_collectives.hpp"
 #include "exchanges.hpp"
+#include "two_processes.hpp"
+
+using namespace limits;
 
 namespace {
 
-using exchanges::add, exchanges::Destination, exchanges::Side;
-
-using Clock = std::chrono::steady_clock;
-constexpr int kBatches = 9;
-
-constexpr size_t kSlotBytes = 64 << 10, kSlotFloats = kSlotBytes / sizeof(float);
-constexpr uint64_t kSlots = 8;
-
-struct Line {  // one rank's tiny message: `seq` publishes `values`
-  alignas(64) std::atomic<uint64_t> seq{0};
-  float values[12];
-};
-
-struct Pipe {  // a bounded FIFO of slices: `head` publishes a slot, `tail` returns it
-  alignas(64) std::atomic<uint64_t> head{0};
-  alignas(64) std::atomic<uint64_t> tail{0};
-  alignas(64) float slot[kSlots][kSlotFloats];
-};
-
-struct Shared {
-  Line line[2][2];
-  Pipe pipe[2];
-  exchanges::Area exchanges;
-  std::atomic<bool> direct[2];  // whether a rank may access the other's memory
-  alignas(64) std::atomic<unsigned> arrived{0};
-  alignas(64) std::atomic<unsigned> phase{0};
-  alignas(64) std::atomic<int> ball{0};
-  alignas(64) std::atomic<int> iters{0};
-  alignas(64) std::atomic<double> peers_batch{0};  // seconds per call, of rank 1
-};
-
-Shared* shared;
-float* memory[4];  // in0 in1 out0 out1, mapped by both processes
-size_t capacity;
-
-template <typename T>
-T* map_shared(size_t bytes) {
-  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (p == MAP_FAILED) std::perror("mmap"), std::exit(1);
-  madvise(p, bytes, MADV_HUGEPAGE);
-  return static_cast<T*>(p);
-}
-
-void barrier2() {
-  const unsigned phase = shared->phase.load(std::memory_order_acquire);
-  if (shared->arrived.fetch_add(1, std::memory_order_acq_rel) == 1) {
-    shared->arrived.store(0, std::memory_order_relaxed);
-    shared->phase.store(phase + 1, std::memory_order_release);
-  } else {
-    while (shared->phase.load(std::memory_order_acquire) == phase) {
-    }
-  }
-}
+using exchanges::add, exchanges::Side;
 
 void all_reduce_line(int rank, const float* in, float* out, size_t n) {
   static uint64_t seq = 0;
@@ -163,73 +111,6 @@ void all_reduce_slots(int rank, const float* in, float* out, size_t n) {
   }
   while (gathered < slices) gather();
 }
-
-// From the command line: the requested figures.
-std::vector<std::string> wanted;
-bool is_wanted(const char* figure) {
-  return wanted[0] == "all" || std::find(wanted.begin(), wanted.end(), figure) != wanted.end();
-}
-
-bool fresh = false;  // from the command line
-bool can_copy_directly = false;
-
-void renew(std::span<float> input) {
-  for (size_t i = 0; i < input.size(); i += 64 / sizeof(float)) {
-    volatile float& first_of_line = input[i];
-    first_of_line = first_of_line;
-  }
-}
-
-// Seconds per call, over `iters` calls.
-double seconds_per_call(int iters, std::span<float> input, const std::function<void()>& work) {
-  auto start = Clock::now();
-  Clock::duration spent{};
-  for (int i = 0; i < iters; i++) {
-    if (fresh) renew(input), start = Clock::now();
-    work();
-    if (fresh) spent += Clock::now() - start;
-  }
-  if (!fresh) spent = Clock::now() - start;
-  return std::chrono::duration<double>(spent).count() / iters;
-}
-
-// Runs `work`, which reads `input`, in both processes in step. Returns the slower one's median in
-// µs per call, on rank 0.
-double microseconds(int rank, std::span<float> input, const std::function<void()>& work) {
-  work();  // touches what it needs
-  barrier2();
-  const auto start = Clock::now();
-  work();
-  const double estimate = std::chrono::duration<double>(Clock::now() - start).count();
-  if (rank == 0)
-    shared->iters = std::clamp(static_cast<int>(0.05 / std::max(estimate, 1e-9)), 3, 100000);
-  barrier2();
-  const int iters = shared->iters;
-  std::vector<double> batches;
-  for (int b = 0; b < kBatches; b++) {
-    barrier2();
-    const double mine = seconds_per_call(iters, input, work);
-    if (rank == 1) shared->peers_batch = mine;
-    barrier2();
-    batches.push_back(std::max(mine, shared->peers_batch.load()));
-  }
-  std::nth_element(batches.begin(), batches.begin() + kBatches / 2, batches.end());
-  return batches[kBatches / 2] * 1e6;
-}
-
-void print(const char* figure, size_t bytes, double usec, const char* way) {
-  std::printf("%s,%zu,%.3f,%s\n", figure, bytes, usec, way);
-  std::fflush(stdout);
-}
-
-void measure(int rank, const char* figure, size_t bytes, std::span<float> input,
-             const std::function<void()>& work) {
-  if (!is_wanted(figure)) return;
-  const double usec = microseconds(rank, input, work);
-  if (rank == 0) print(figure, bytes, usec, "");
-}
-
-char* bytes_of(float* p) { return reinterpret_cast<char*>(p); }
 
 // Sends and receives at once without ever sleeping.
 void exchange(int send_fd, int recv_fd, char* out, char* in, size_t to_send, size_t to_receive) {
@@ -296,155 +177,6 @@ void protocol_figures(int rank, size_t bytes) {
   measure(rank, "allreduce2_line", bytes, in,
           [&] { all_reduce_line(rank, in.data(), out.data(), n); });
 }
-
-// An exchange by one way: the outgoing data and size, the incoming size and its destination.
-using Exchange = std::function<void(const char*, size_t, size_t, Destination)>;
-
-// A way to do an operation, with all its exchanges.
-struct Way {
-  const char* name;
-  std::function<void()> work;
-};
-
-// A bare collective of two ranks with private buffers, in each of its ways.
-class Bare {
- public:
-  Bare(int rank, Side& side, size_t bytes)
-      : rank_(rank),
-        side_(side),
-        bytes_(bytes),
-        in_(bytes / sizeof(float), rank + 1.0f),
-        out_(in_.size()),
-        from_(bytes_of(in_.data())),
-        to_(bytes_of(out_.data())) {}
-
-  void figures() {
-    const float peers = 2.0f - rank_;
-    const bool is_root = rank_ == 0;
-    best("sendrecv2_bare", copies([this](const Exchange& by) { by(from_, bytes_, bytes_, {to_}); }),
-         0, bytes_, peers);
-    best("allreduce2_bare", all_reduces(), 0, bytes_, 3.0f);
-    best("reducescatter2_bare", sums([this](const Exchange& by) {
-           by(from_ + theirs_, half_, half_, {to_, from_ + mine_});
-         }),
-         0, half_, 3.0f);
-    best("allgather2_bare", copies([this](const Exchange& by) {
-           std::memcpy(to_ + mine_, from_, half_);
-           by(from_, half_, half_, {to_ + theirs_});
-         }),
-         theirs_, half_, peers);
-    best("alltoall2_bare", copies([this](const Exchange& by) {
-           std::memcpy(to_ + mine_, from_ + mine_, half_);
-           by(from_ + theirs_, half_, half_, {to_ + theirs_});
-         }),
-         theirs_, half_, peers);
-    best("broadcast2_bare", copies([this, is_root](const Exchange& by) {
-           by(from_, is_root ? bytes_ : 0, is_root ? 0 : bytes_, {to_});
-         }),
-         0, is_root ? 0 : bytes_, 1.0f);
-    best("reduce2_bare", sums([this, is_root](const Exchange& by) {
-           by(from_, is_root ? 0 : bytes_, is_root ? bytes_ : 0, {to_, from_});
-         }),
-         0, is_root ? bytes_ : 0, 3.0f);
-  }
-
- private:
-  using Operation = std::function<void(const Exchange&)>;
-
-  // A piece of a single copy, which stays in the second-level cache until it is added.
-  static constexpr size_t kPiece = 64 << 10;
-  // Below a page, a system call takes longer than a second copy.
-  bool has_single_copies() const { return bytes_ >= 4096 && can_copy_directly; }
-
-  Exchange in_slots() {
-    return [this](auto... each) { side_.in_slots(each...); };
-  }
-  Exchange reading(size_t piece) {
-    return [this, piece](auto... each) { side_.by_reading(piece, each...); };
-  }
-  Exchange writing() {
-    return [this](const char* out, size_t to_send, size_t to_come, Destination to) {
-      side_.by_writing(out, to_send, to_come, to.place);
-    };
-  }
-  Exchange both() {
-    return [this](const char* out, size_t to_send, size_t to_come, Destination to) {
-      side_.by_both(kPiece, out, to_send, to_come, to.place);
-    };
-  }
-
-  static Way way(const char* name, Operation operation, Exchange by) {
-    return {name, [operation = std::move(operation), by = std::move(by)] { operation(by); }};
-  }
-
-  std::vector<Way> sums(const Operation& operation) {
-    std::vector<Way> ways{way("slots", operation, in_slots())};
-    if (!has_single_copies()) return ways;
-    ways.push_back(way("read", operation, reading(Side::kWhole)));
-    ways.push_back(way("read in pieces", operation, reading(kPiece)));
-    return ways;
-  }
-
-  std::vector<Way> copies(const Operation& operation) {
-    std::vector<Way> ways = sums(operation);
-    if (!has_single_copies()) return ways;
-    ways.push_back(way("write", operation, writing()));
-    ways.push_back(way("read and write", operation, both()));
-    return ways;
-  }
-
-  // Each rank adds up everything; or it adds up only its half, and fetches the peer's.
-  std::vector<Way> all_reduces() {
-    const auto at_once = [this](const Exchange& by) { by(from_, bytes_, bytes_, {to_, from_}); };
-    const auto in_halves = [this](Exchange add_up, Exchange copy) {
-      return [this, add_up, copy] {
-        add_up(from_ + theirs_, half_, half_, {to_ + mine_, from_ + mine_});
-        copy(to_ + mine_, half_, half_, {to_ + theirs_});
-      };
-    };
-    std::vector<Way> ways{way("slots", at_once, in_slots())};
-    if (half_ >= 4) ways.push_back({"slots, halves", in_halves(in_slots(), in_slots())});
-    if (!has_single_copies()) return ways;
-    ways.push_back(way("read in pieces", at_once, reading(kPiece)));
-    ways.push_back({"read, halves", in_halves(reading(kPiece), reading(Side::kWhole))});
-    ways.push_back({"read and write, halves", in_halves(reading(kPiece), writing())});
-    return ways;
-  }
-
-  // Prints the fastest of `ways`. After each of them, `came` bytes of the output, from `first` on,
-  // must be `value`.
-  void best(const char* figure, const std::vector<Way>& ways, size_t first, size_t came,
-            float value) {
-    if (!is_wanted(figure)) return;
-    const bool reads = rank_ == 0 || std::strcmp(figure, "broadcast2_bare") != 0;
-    const char* fastest = "";
-    double least = 0;
-    for (const Way& way : ways) {
-      std::fill(out_.begin(), out_.end(), 0.0f);
-      const double usec = microseconds(rank_, reads ? in_ : std::span<float>(), way.work);
-      expect(figure, way.name, first, came, value);
-      if (*fastest == '\0' || usec < least) least = usec, fastest = way.name;
-    }
-    if (rank_ == 0) print(figure, bytes_, least, fastest);
-  }
-
-  void expect(const char* figure, const char* way, size_t first, size_t came, float value) {
-    const auto result = std::span(out_).subspan(first / sizeof(float), came / sizeof(float));
-    const auto wrong = std::ranges::find_if(result, [value](float each) { return each != value; });
-    if (wrong == result.end()) return;
-    std::fprintf(stderr, "limits: %s by %s: an element is %g, expected %g\n", figure, way, *wrong,
-                 value);
-    if (rank_ == 1) kill(getppid(), SIGTERM);  // it would wait for this process
-    std::exit(1);
-  }
-
-  const int rank_;
-  Side& side_;
-  const size_t bytes_;
-  const size_t half_ = bytes_ / 8 * 4, mine_ = rank_ * half_, theirs_ = half_ - mine_;
-  std::vector<float> in_, out_;
-  char *from_, *to_;
-};
 
 void tcp_figures(int rank, const int* fds, size_t bytes) {
   char *in = bytes_of(memory[rank]), *out = bytes_of(memory[2 + rank]);

@@ -12,14 +12,11 @@
 #include <unistd.h>
 
 #include <asio/co_spawn.hpp>
-#include <asio/connect.hpp>
 #include <asio/detached.hpp>
-#include <asio/read.hpp>
 #include <asio/use_future.hpp>
 #include <asio/write.hpp>
 #include <atomic>
 #include <catch2/catch.hpp>
-#include <filesystem>
 #include <fstream>
 #include <future>
 #include <thread>
@@ -30,6 +27,7 @@
 #include "net/wire/outbox.hpp"
 #include "support/certificates.hpp"
 #include "support/eventually.hpp"
+#include "tls_peers.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;
@@ -37,19 +35,6 @@ using namespace std::chrono_literals;
 using asio::ip::tcp;
 
 namespace {
-
-constexpr const char* kToken = "the token";
-const TlsOptions kPsk{"psk", {}, {}, {}, {}};
-const TlsOptions kOff{"off", {}, {}, {}, {}};
-
-net::Credentials credentials(const TlsOptions& tls, const std::string& token = kToken) {
-  return value_or_throw(net::Credentials::make(token, tls));
-}
-
-template <typename T>
-std::string message_of(const Result<T>& result) {
-  return result ? "good" : result.error().message;
-}
 
 /// Checks that another thread's fork() succeeds while OpenSSL is in use.
 class Forks {
@@ -80,69 +65,6 @@ class Forks {
   std::mutex mutex_;
   std::vector<std::future<void>> forking_;  // guarded by mutex_
 } forks;
-
-/// A listener that sends each frame back.
-struct Echo {
-  explicit Echo(net::Credentials given) {
-    listener = net::Listener::open(service, "", std::move(given),
-                                   [this](net::Purpose, net::Stream stream) {
-                                     came++;
-                                     asio::co_spawn(service->context(), echo(std::move(stream)),
-                                                    asio::detached);
-                                   })
-                   .value();
-  }
-  static asio::awaitable<void> echo(net::Stream given) {
-    net::Stream stream = std::move(given);
-    for (;;) {
-      auto frame = co_await net::read_frame(stream, 16 << 20);
-      if (!frame) break;
-      std::string back = net::to_frame(*frame);
-      std::error_code error;
-      co_await stream.write(std::move(back), error);
-    }
-    stream.finish();
-  }
-  std::string address() const { return net::to_string(listener->endpoint()); }
-
-  std::shared_ptr<net::Service> service = net::Service::shared();
-  std::atomic<int> came{0};
-  std::unique_ptr<net::Listener> listener;
-};
-
-asio::awaitable<void> call(std::shared_ptr<net::Service> service, std::string address,
-                           net::Credentials given, net::Purpose purpose, std::string said,
-                           std::shared_ptr<std::promise<Result<std::string>>> outcome) {
-  auto stream = co_await net::connect_once(service, address, std::move(given), purpose, 20s);
-  if (!stream) {
-    outcome->set_value(tl::unexpected(stream.error()));
-    co_return;
-  }
-  std::string frame = net::to_frame(said);
-  std::error_code error;
-  co_await stream->write(std::move(frame), error);
-  auto back = co_await net::read_frame(*stream, 16 << 20);
-  if (back) {
-    stream->finish();
-    const auto end = co_await net::read_frame(*stream, 16);
-    if (end || end.error().message != net::kClosedByPeer)
-      back = fail(ErrorKind::internal, "no clean end");
-  }
-  outcome->set_value(std::move(back));
-}
-
-/// The echo of `said`.
-Result<std::string> said_back(const std::string& address, net::Credentials given,
-                              net::Purpose purpose = net::Purpose::store,
-                              std::string said = "hello") {
-  const auto service = net::Service::shared();
-  const auto outcome = std::make_shared<std::promise<Result<std::string>>>();
-  auto future = outcome->get_future();
-  asio::co_spawn(service->context(),
-                 call(service, address, std::move(given), purpose, std::move(said), outcome),
-                 asio::detached);
-  return future.get();
-}
 
 /// Forwards between one client and `to`, and records the bytes; cuts after a number of them.
 class Tap {
@@ -357,74 +279,6 @@ TEST_CASE("tls: nobody who forks waits for files", "[core][tls]") {
     std::ofstream(slow.*file) << std::ifstream(good.*file).rdbuf();
     CHECK(made.get() == "good");
   }
-}
-
-TEST_CASE("tls: files may hold more than one certificate", "[core][tls]") {
-  const Authority authority("authority"), other("other");
-  const Authority between("between", authority);
-  const auto text = [](const std::string& path) {
-    std::ifstream file(path);
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  };
-  auto server = between.issue("server");
-  server.authority = authority.file("ca.pem");
-  auto client = authority.issue("client");
-  const auto back = [&] {
-    return said_back(Echo(credentials(server)).address(), credentials(client));
-  };
-  CHECK(message_of(back()).find("unable to get local issuer certificate") != std::string::npos);
-  // The file includes the intermediate certificate.
-  std::ofstream(server.certificate, std::ios::app) << text(between.file("ca.pem"));
-  CHECK(message_of(back()) == "good");
-  // Another authority comes first in the file.
-  client.authority += ".both";
-  std::ofstream(client.authority) << text(other.file("ca.pem")) << text(authority.file("ca.pem"));
-  CHECK(message_of(back()) == "good");
-  std::ofstream(server.certificate, std::ios::app)
-      << "-----BEGIN CERTIFICATE-----\nnothing\n-----END CERTIFICATE-----\n";
-  CHECK(message_of(net::Credentials::make(kToken, server)).find("expected a certificate in PEM") !=
-        std::string::npos);
-}
-
-TEST_CASE("tls: options that cannot work are refused with what was expected", "[core][tls]") {
-  const Authority authority("authority");
-  const TlsOptions good = authority.issue("good");
-  const TlsOptions second = authority.issue("second");
-  const auto told = [](const TlsOptions& options, const std::string& token = kToken) {
-    return message_of(net::Credentials::make(token, options));
-  };
-  CHECK(told(good) == "good");
-  CHECK(told({"on", {}, {}, {}, {}}) == "CCOLL_TLS=on: expected off, psk, cert");
-  CHECK(told(kPsk, "").find("there is none: set CCOLL_TOKEN_FILE") != std::string::npos);
-  auto bad = good;
-  bad.key.clear();
-  CHECK(told(bad).find("CCOLL_TLS_KEY is not set") != std::string::npos);
-  bad = good;
-  bad.certificate = "/nowhere";
-  CHECK(told(bad) == "CCOLL_TLS_CERT /nowhere: No such file or directory");
-  bad = good;
-  bad.authority = good.key;
-  CHECK(told(bad).find("CCOLL_TLS_CA " + good.key + ": expected the authority's") == 0);
-  bad = good;
-  bad.key = second.key;
-  CHECK(told(bad).find("it is not the key of the certificate") != std::string::npos);
-  bad.key = good.certificate;
-  ::chmod(bad.key.c_str(), 0600);
-  CHECK(told(bad).find("expected a private key in PEM, not encrypted") != std::string::npos);
-  ::chmod(good.key.c_str(), 0640);
-  CHECK(told(good).find("others may read or write it (mode 0640)") != std::string::npos);
-}
-
-TEST_CASE("tls: the environment says what options leave open", "[core][tls]") {
-  ::setenv("CCOLL_TLS", "psk", 1);
-  const auto asked = net::Credentials::make(kToken, {});
-  const auto not_asked = net::Credentials::make(kToken, kOff);
-  ::unsetenv("CCOLL_TLS");
-  const auto otherwise = net::Credentials::make(kToken, {});
-  REQUIRE(asked);
-  CHECK((asked->tls && asked->tls->name() == "CCOLL_TLS=psk"));
-  CHECK((not_asked && !not_asked->tls));
-  CHECK((otherwise && !otherwise->tls));
 }
 
 TEST_CASE("tls: a connection that is cut anywhere in its handshake fails, and soon",

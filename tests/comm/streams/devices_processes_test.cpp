@@ -3,15 +3,11 @@
 // steps on a shared GPU, or the team kernel on a GPU each (CCOLL_TEST_DEVICE_WAY=team). A rank may
 // be killed, or memory may not be shareable. It is a separate program because it forks.
 #include <fmt/format.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -22,8 +18,8 @@
 
 #include "any_device.hpp"
 #include "devices.hpp"
+#include "devices_processes.hpp"
 #include "support/children.hpp"
-#include "support/directory.hpp"
 #include "support/effort.hpp"
 #include "support/logged.hpp"
 
@@ -32,80 +28,6 @@ using namespace ccoll::testing;
 using namespace std::chrono_literals;
 
 namespace {
-
-/// Anything that does not hang ends within this time, even on a busy machine.
-constexpr auto kLong = 60s;
-
-using Body = std::function<void(Communicator& communicator, Communicator& host)>;
-
-/// Whether each rank has a GPU of its own in this run of the tests.
-const bool has_gpus = way() == "team";
-/// The way that collectives take in this run.
-std::string way_then() { return has_gpus ? "team" : "steps"; }
-
-struct Ranks {
-  int processes = 2;
-  int of_each = 1;            ///< threads per process
-  std::set<int> killed = {};  ///< processes that kill themselves
-  std::set<int> without_gpu = {};
-  std::string fault = {};  ///< CCOLL_GPU_FAULT
-  std::chrono::milliseconds timeout = 30s;
-};
-
-void run_rank(const Ranks& ranks, const std::string& directory, int rank, const Body& body) {
-  const int size = ranks.processes * ranks.of_each;
-  auto options = options_for("", ranks.timeout);
-  const auto store = make_file_store(directory + "/store");
-  auto host = Communicator::create(make_prefix_store(store, "host"), rank, size, options);
-  const int gpu = has_gpus ? rank : 0;
-  options.device.ordinal = ranks.without_gpu.contains(rank) ? kHost : gpu;
-  check_cuda(cudaSetDevice(gpu), "a device");
-  auto communicator =
-      Communicator::create(make_prefix_store(store, "devices"), rank, size, options);
-  body(communicator, host);
-}
-
-/// Starts processes of that many ranks each.
-/// `prepare`: called first in each.
-void run_processes(
-    const std::string& what, const Ranks& ranks, const Body& body,
-    const std::function<void(int process)>& prepare = [](int) {}) {
-  const Directory directory;
-  std::vector<pid_t> children;
-  for (int process = 0; process < ranks.processes; process++) {
-    children.push_back(fork());
-    if (children.back() != 0) continue;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (has_gpus) cuda_on_host_has(ranks.processes * ranks.of_each);
-    prepare(process);
-    if (!ranks.fault.empty()) setenv("CCOLL_GPU_FAULT", ranks.fault.c_str(), 1);
-    const auto errors = run_threads(ranks.of_each, [&](int thread) {
-      run_rank(ranks, directory.path(), process * ranks.of_each + thread, body);
-    });
-    int wrong = 0;
-    for (const auto& error : errors) {
-      if (error.empty()) continue;
-      std::cout << fmt::format("{}, by {}: a rank of process {}: {}\n", what, way_then(), process,
-                               error);
-      wrong = 1;
-    }
-    std::cout << std::flush;
-    std::_Exit(wrong);
-  }
-  const auto limit = std::chrono::steady_clock::now() + kLong;
-  for (int process = 0; process < ranks.processes; process++) {
-    int status = 0;
-    const auto child = children[static_cast<std::size_t>(process)];
-    while (waitpid(child, &status, WNOHANG) == 0) {
-      if (std::chrono::steady_clock::now() > limit) kill(child, SIGKILL);
-      std::this_thread::sleep_for(1ms);
-    }
-    const bool well = ranks.killed.contains(process)
-                          ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
-                          : WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    check(well, fmt::format("{}: process {} ended with status {:#x}", what, process, status));
-  }
-}
 
 /// Random calls, plain and in graphs, on device and host memory, against the same calls on the
 /// host.
@@ -341,24 +263,6 @@ void registered_and_freed() {
   });
 }
 
-/// All ranks are in the middle of a call when rank 0 aborts.
-void a_rank_that_aborts() {
-  run_processes("abort", {.processes = 3}, [](Communicator& c, Communicator& host) {
-    const OwnedStream stream;
-    const Device buffer(Values(30'000, 1));
-    std::optional<Work> work;
-    if (c.rank() != 0) work = sums(c, buffer, 30'000, stream);
-    host.barrier();
-    if (c.rank() == 0) c.abort("that is enough");
-    const auto told = message_of([&] {
-      if (work) work->wait();
-      sums(c, buffer, 30'000, stream).wait();
-    });
-    expect(told.find("that is enough") != told.npos, "told: " + told);
-    stream.wait();
-  });
-}
-
 /// Many rounds of graphs alternating with plain calls.
 void graphs_among_plain_calls(std::size_t count) {
   constexpr int kRounds = 4, kSums = 5;
@@ -458,131 +362,6 @@ void groups_on_small_gpus() {
   const auto at = told.find("go by steps, if they can, not by team: ");
   check(at != told.npos && told.find("rank 1: GPU 1 has room for ", at) != told.npos,
         "it is said why: " + told);
-}
-
-/// Rank 2 kills itself amid messages that the host copies in pieces; the others end, and exchange
-/// such messages without it.
-void a_rank_that_is_killed_amid_messages() {
-  run_processes(
-      "killed amid messages", {.processes = 3, .killed = {2}}, [](Communicator& c, Communicator&) {
-        constexpr std::size_t kCount = 2'000'000;
-        const OwnedStream stream;
-        const auto exchange = [&](Communicator& among, int number) {
-          const int size = among.size(), to = (among.rank() + 1) % size;
-          const int from = (among.rank() + size - 1) % size;
-          const Device out(ramp(kCount, number + among.rank())), got(Values(kCount, 0));
-          auto work = among.send_recv_async(ConstBlock(out.data(), kCount, kType), to,
-                                            Block(got.data(), kCount, kType), from, 0, in(stream));
-          if (number == 2 && c.rank() == 2) ::kill(getpid(), SIGKILL);
-          work.wait();
-          expect(got.values() == ramp(kCount, number + from), "a message");
-        };
-        for (int i = 0; i < 200 && c.error().empty(); i++) {
-          try {
-            exchange(c, i);
-          } catch (const Error&) {
-            break;
-          }
-        }
-        wait_for_error(c);
-        expect(!c.error().empty(), "nobody is missed");
-        stream.wait();
-        auto rest = c.shrink();
-        expect(rest.size() == 2, "the survivors are two");
-        exchange(rest, 1000);
-      });
-}
-
-/// Rank 2 kills itself in the middle of calls; the others end, and go on without it.
-void a_rank_that_is_killed(bool in_graph, MemoryKind kind, std::size_t count = 30'000) {
-  run_processes(in_graph ? "killed in a graph" : "killed", {.processes = 3, .killed = {2}},
-                [in_graph, kind, count](Communicator& c, Communicator&) {
-                  const OwnedStream stream;
-                  const AnyDevice buffer(Values(count, 1), kind, 1);
-                  std::optional<Graph> graph;
-                  if (in_graph) graph.emplace(stream, [&] { sums(c, buffer, count, stream); });
-                  std::optional<Work> last;
-                  for (int i = 0; i < 200 && c.error().empty(); i++) {
-                    if (c.rank() == 2 && i == 10) {
-                      if (in_graph) graph->launch(stream);
-                      ::kill(getpid(), SIGKILL);
-                    }
-                    try {
-                      in_graph ? graph->launch(stream)
-                               : void(last = sums(c, buffer, count, stream));
-                    } catch (const Error&) {
-                      break;
-                    }
-                    if (i % 4 == 0) stream.wait();
-                  }
-                  wait_for_error(c);
-                  expect(!c.error().empty(), "nobody is missed");
-                  // Streams and graphs still run, whatever their results.
-                  stream.wait();
-                  if (in_graph)
-                    for (int i = 0; i < 3; i++) graph->launch(stream);
-                  stream.wait();
-                  auto rest = c.shrink();
-                  expect(rest.size() == 2, "the survivors are two");
-                  expect(way_of(rest) == way_then(), "they are by " + way_of(rest));
-                  const Device again(Values(1000, 1));
-                  sums(rest, again, 1000, stream).wait();
-                  expect(again.values() == Values(1000, 2), "the survivors' sums");
-                });
-}
-
-/// Rank 1's part of a graph is stuck on its GPU while no host knows of a call, so rank 0's part
-/// waits for it. An abort by rank 0 or the loss of rank 1 ends the wait.
-void a_graph_that_stands(bool is_killed) {
-  run_processes(is_killed ? "killed beside a graph" : "abort of a graph",
-                {.killed = is_killed ? std::set{1} : std::set<int>{}},
-                [is_killed](Communicator& c, Communicator& host) {
-                  constexpr std::size_t kCount = 30'000;
-                  const OwnedStream stream;
-                  const Device buffer(Values(kCount, 1));
-                  const Graph graph(stream, [&] { sums(c, buffer, kCount, stream); });
-                  graph.launch(stream);
-                  stream.wait();
-                  cuda_on_host_holds_graphs(c.rank() == 1);
-                  graph.launch(stream);
-                  const auto limit = std::chrono::steady_clock::now() + kLong;
-                  while (c.rank() == 1 && cuda_on_host_held_kernels() == 0)
-                    expect(std::chrono::steady_clock::now() < limit,
-                           "rank 1's part does not begin");
-                  host.barrier();
-                  // The hosts finish their concurrent work.
-                  std::this_thread::sleep_for(300ms);
-                  if (is_killed && c.rank() == 1) ::kill(getpid(), SIGKILL);
-                  if (!is_killed && c.rank() == 0) c.abort("that is enough");
-                  expect(ends_within(20s, stream), "the graph stands");
-                  wait_for_error(c);
-                  const std::string why = is_killed ? "rank 1" : "that is enough";
-                  expect(c.error().find(why) != std::string::npos, "told: " + c.error());
-                });
-}
-
-/// Rank 1 is killed in the middle of a graph's call after rank 0 has closed the communicator, so
-/// nobody reports the loss to rank 0.
-void a_rank_that_is_killed_after_a_close() {
-  run_processes("killed after a close", {.killed = {1}}, [](Communicator& c, Communicator&) {
-    constexpr std::size_t kCount = 30'000;
-    const OwnedStream stream;
-    const Device buffer(Values(kCount, 1));
-    // The first read of this memory by its device kills rank 1, after a while.
-    void* const deadly = mmap(nullptr, 4 * kCount, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    signal(SIGSEGV, [](int) {
-      sleep(1);
-      ::kill(getpid(), SIGKILL);
-    });
-    const Graph graph(stream, [&] {
-      c.all_reduce(ConstBlock(c.rank() == 1 ? deadly : buffer.data(), kCount, kType),
-                   Block(buffer.data(), kCount, kType), ReduceOp::sum, in(stream));
-    });
-    graph.launch(stream);
-    std::this_thread::sleep_for(300ms);
-    c.close();
-    stream.wait();
-  });
 }
 
 /// One rank reports once why the host makes the calls of GPUs that the other ranks have.

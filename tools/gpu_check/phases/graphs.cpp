@@ -164,7 +164,7 @@ Found replay_teams(std::uint64_t seed, Watchdog& watchdog) {
   return replay(first, second, seed, watchdog, [] { return !is_late(); });
 }
 
-std::string store_of(const PhaseContext& context) { return context.out + "/graphs.store"; }
+std::string graphs_store(const PhaseContext& context) { return context.out + "/graphs.store"; }
 
 /// Runs one kind: the number of ranks, how they are driven, and this process's part.
 Found replay_kind(const PhaseContext& context, const std::string& kind, int size, int rank,
@@ -172,7 +172,7 @@ Found replay_kind(const PhaseContext& context, const std::string& kind, int size
   if (kind == "threads") return replay_threads(size, context.seed, watchdog);
   if (kind == "one-thread") return replay_one_thread(size, context.seed, watchdog);
   if (kind == "teams") return replay_teams(context.seed, watchdog);
-  return replay_rank(make_file_store(store_of(context)), rank, size, context.seed, watchdog);
+  return replay_rank(make_file_store(graphs_store(context)), rank, size, context.seed, watchdog);
 }
 
 }  // namespace
@@ -222,13 +222,13 @@ int run_graphs(const PhaseContext& context) {
   for (const auto& [kind, size] : kKinds) {
     Until::here().begin_part(left--);
     const Check check(findings, fmt::format("graphs of {}, {} ranks", kind, size));
-    std::filesystem::remove(store_of(context));
+    std::filesystem::remove(graphs_store(context));
     const int processes = kind == std::string("processes") ? size : 1;
     std::vector<pid_t> ranks;
     for (int rank = 0; rank < processes; rank++) ranks.push_back(start(kind, size, rank));
     await_peers(ranks, findings, patience);
   }
-  std::filesystem::remove(store_of(context));
+  std::filesystem::remove(graphs_store(context));
   return findings.close("processes");
 }
 

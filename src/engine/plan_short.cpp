@@ -16,6 +16,16 @@ namespace {
 /// Smaller slices are copied in less time than taking back a loan.
 constexpr std::size_t kCopiedBytes = 4 << 10;
 
+/// Copies `out` to the room that all links share, or to each link's own, unless it was made there.
+void copy_to_rooms(const std::vector<SendLink*>& links, std::byte* shared, const std::byte* out,
+                   std::size_t bytes) {
+  const auto copy_to = [&](std::byte* room) {
+    if (room != out) std::memcpy(room, out, bytes);
+  };
+  if (shared != nullptr) return copy_to(shared);
+  for (auto* link : links) copy_to(link->room(bytes));
+}
+
 }  // namespace
 
 bool Plan::place_short(const std::vector<BlockPlace>& parts, Place& place) const {
@@ -207,13 +217,7 @@ Plan::Polled Plan::run_short(ReadyLane& lane) {
       combine_(room_.sources(), sources, out, made.elems, step.divisor);
     else if (out != nullptr && out != room_.sources()[0])
       std::memcpy(out, room_.sources()[0], bytes);
-    const auto copy_to = [&](std::byte* room) {
-      if (room != out) std::memcpy(room, out, bytes);
-    };
-    if (!lends && shared != nullptr)
-      copy_to(shared);
-    else if (!lends)
-      for (auto* link : step.sends) copy_to(link->room(bytes));
+    if (!lends) copy_to_rooms(step.sends, shared, out, bytes);
     if (const auto gone = reading.end(); gone < step.receives.size())
       return failed(taken_back(step, gone).value());
   }

@@ -144,6 +144,12 @@ double leaving_host(const CatalogueEntry& entry, const Theory& theory, const Pro
   return leaving / hosts.count();
 }
 
+/// The time in which so many elements leave a host.
+double leaving_ns(double elems, const Times& times, const CostTable& costs, double at_once) {
+  return costs.host_bytes_per_s > 0 ? elems * times.elem_bytes / costs.host_bytes_per_s * 1e9
+                                    : times.transfer(elems, costs.links) / at_once;
+}
+
 }  // namespace
 
 Model::Model(const CatalogueEntry& entry, const Problem& problem, std::size_t elem_bytes)
@@ -224,10 +230,7 @@ double Model::ns(const Choice& choice, const CostTable& costs) const {
     work_ns += dear_ns * windows;
     total_ns = std::max(total_ns, work_ns / costs.cores_per_rank + path_ns / 2);
   }
-  const double leaving_ns = costs.host_bytes_per_s > 0
-                                ? leaving_host_ * times.elem_bytes / costs.host_bytes_per_s * 1e9
-                                : times.transfer(leaving_host_, costs.links) / at_once;
-  return std::max(total_ns, leaving_ns);
+  return std::max(total_ns, leaving_ns(leaving_host_, times, costs, at_once));
 }
 
 std::optional<Tuned> tune(const CatalogueEntry& entry, const Problem& problem,

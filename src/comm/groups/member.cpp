@@ -130,6 +130,22 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
   return joined;
 }
 
+/// A listener on the interface of the options, or on the one that reaches the store.
+static Result<std::unique_ptr<net::Listener>> listen(const CommunicatorOptions& options,
+                                                     const Store& store,
+                                                     const net::Credentials& credentials,
+                                                     const std::shared_ptr<net::Service>& service,
+                                                     std::shared_ptr<Dispatcher> dispatcher) {
+  const auto interface =
+      net::local_address(options.interface, store.address(), options.socket_family);
+  if (!interface) return tl::unexpected(interface.error());
+  return net::Listener::open(
+      service, *interface, credentials,
+      [dispatcher = std::move(dispatcher)](net::Purpose purpose, net::Stream stream) {
+        dispatcher->dispatch(purpose, std::move(stream));
+      });
+}
+
 Result<std::shared_ptr<Member>> Member::join_as(PeerAddress address, Store& store,
                                                 std::uint32_t rank, std::uint32_t size,
                                                 const CommunicatorOptions& options,
@@ -145,13 +161,7 @@ Result<std::shared_ptr<Member>> Member::join_as(PeerAddress address, Store& stor
                                     : net::Credentials(options.token);
   if (!credentials) return tl::unexpected(credentials.error());
   if (size > 1) {
-    auto interface = net::local_address(options.interface, store.address(), options.socket_family);
-    if (!interface) return tl::unexpected(interface.error());
-    auto listener = net::Listener::open(
-        member->service_, *interface, *credentials,
-        [dispatcher = member->dispatcher_](net::Purpose purpose, net::Stream stream) {
-          dispatcher->dispatch(purpose, std::move(stream));
-        });
+    auto listener = listen(options, store, *credentials, member->service_, member->dispatcher_);
     if (!listener) return tl::unexpected(listener.error());
     member->listener_ = std::move(*listener);
     address = located(address, member->listener_->endpoint());

@@ -13,7 +13,6 @@
 #include "core/patience.hpp"
 #include "net/lack.hpp"
 #include "net/pending_handshakes.hpp"
-#include "net/spare.hpp"
 #include "system/log.hpp"
 
 namespace ccoll::control {

@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Attempts that fail for want of descriptors or memory. That may pass, so they are repeated, but
-/// not until the time limit of all: the reason would come too late for the other ranks.
+/// Lack of descriptors or memory: attempts that fail for it, and the one descriptor that is kept
+/// for it.
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
 
 #include "core/result.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace ccoll::net {
 
 /// How long a process may lack descriptors before it gives up what needs them.
 inline constexpr std::chrono::milliseconds kLackLimit{2000};
 
-/// Watches one series of attempts. Not thread-safe.
+/// Watches one series of attempts, which fail for lack of descriptors or memory. That may pass, so
+/// they are repeated, but not until the time limit of all: the reason would come too late for the
+/// other ranks. Not thread-safe.
 class Lack {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -30,5 +36,35 @@ class Lack {
  private:
   Time since_ = Time::max();
 };
+
+/// A descriptor that a process keeps while it listens. If all others are in use, it lets a peer in
+/// to hear of that; otherwise the peer would wait until its time limit. Thread-safe.
+class Spare {
+ public:
+  /// This process's spare, shared by all that hold it.
+  static std::shared_ptr<Spare> of_process();
+
+  /// Closes it to make room for a connection. False if it is not there.
+  bool spend();
+  /// Opens it again if needed. Returns whether it is there.
+  bool restore();
+
+  /// A connection came, and there was no spare for it. Lasts until the spare can be opened again.
+  void starve();
+  /// Whether that has lasted for `limit`.
+  bool starves(std::chrono::milliseconds limit);
+
+ private:
+  std::mutex mutex_;
+  FileDescriptor descriptor_;                                           // guarded by mutex_
+  std::optional<std::chrono::steady_clock::time_point> starves_since_;  // guarded by mutex_
+};
+
+/// Whether descriptors are left for a connection that was let in. If not, the caller must say so to
+/// the peer and close the connection, which restores the spare.
+bool has_descriptors_left();
+
+/// The failure of a process that listens and has had no descriptor for any connection for `limit`.
+std::optional<Failure> lack_of_descriptors(std::chrono::milliseconds limit);
 
 }  // namespace ccoll::net

@@ -17,7 +17,7 @@
 #include <system_error>
 
 #include "core/result.hpp"
-#include "net/spare.hpp"
+#include "net/lack.hpp"
 
 namespace ccoll::net {
 

@@ -24,7 +24,7 @@
 #include "system/file_descriptor.hpp"
 #include "system/log.hpp"
 #include "system/process_mutex.hpp"
-#include "system/signals_blocked.hpp"
+#include "system/signals.hpp"
 
 namespace ccoll::net {
 namespace {

@@ -15,9 +15,9 @@
 
 #include "ccoll/strangers.hpp"
 #include "net/accept.hpp"
+#include "net/lack.hpp"
 #include "net/listener.hpp"
 #include "net/pending_handshakes.hpp"
-#include "net/spare.hpp"
 #include "support/children.hpp"
 #include "support/eventually.hpp"
 #include "support/limited_descriptors.hpp"

@@ -19,7 +19,7 @@
 #include "core/deadline.hpp"
 #include "core/text.hpp"
 #include "rendezvous/process_tree.hpp"
-#include "system/signal_name.hpp"
+#include "system/signals.hpp"
 #include "system/write_all.hpp"
 
 namespace ccoll {

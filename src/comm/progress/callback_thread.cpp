@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "system/signals_blocked.hpp"
+#include "system/signals.hpp"
 
 namespace ccoll {
 

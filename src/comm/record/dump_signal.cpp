@@ -20,7 +20,7 @@
 #include "system/file_descriptor.hpp"
 #include "system/log.hpp"
 #include "system/process_mutex.hpp"
-#include "system/signal_name.hpp"
+#include "system/signals.hpp"
 #include "system/variables.hpp"
 
 namespace ccoll {

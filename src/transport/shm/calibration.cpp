@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "system/signals_blocked.hpp"
+#include "system/signals.hpp"
 #include "transport/copy_costs.hpp"
 #include "transport/link.hpp"
 #include "transport/shm/ring.hpp"

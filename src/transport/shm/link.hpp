@@ -13,7 +13,7 @@
 #include <variant>
 
 #include "system/segment.hpp"
-#include "transport/delivery.hpp"
+#include "transport/arrival_board.hpp"
 #include "transport/doorbell.hpp"
 #include "transport/fallback.hpp"
 #include "transport/shm/huge_pages.hpp"

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "system/file_descriptor.hpp"
-#include "transport/delivery.hpp"
+#include "transport/arrival_board.hpp"
 #include "transport/link.hpp"
 #include "transport/waiter.hpp"
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <optional>
 
-#include "transport/delivery.hpp"
+#include "transport/arrival_board.hpp"
 #include "transport/fallback.hpp"
 #include "transport/verbs/queue_pair.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "net/spare.hpp"
+#include "net/lack.hpp"
 
 #include <fmt/format.h>
 #include <sys/eventfd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "system/signal_name.hpp"
+#include "system/signals.hpp"
 
 #include <signal.h>
 

@@ -37,6 +37,9 @@ struct Offer {
   FileDescriptor connection;
 };
 
+/// The failure of a link whose peer has left.
+Failure gone(std::uint32_t rank);
+
 /// Tells the sender that nobody will read this link.
 void decline(const Offer& offer);
 

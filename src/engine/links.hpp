@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The links of one communicator, each opened when a program first needs it.
+/// The links of one communicator, each opened when a program first needs it, and their traffic.
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "engine/traffic.hpp"
 #include "schedule/problem.hpp"
 #include "transport/link.hpp"
 
@@ -20,6 +20,28 @@ namespace ccoll {
 class Arrivals;
 class TransportSet;
 class Waiter;
+
+/// Between this rank and another. Bytes count payload, without what links add.
+struct Traffic {
+  std::uint64_t messages_sent = 0;
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t messages_received = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t retries = 0;  ///< from LinkReport
+
+  Traffic& operator+=(const Traffic& other) {
+    messages_sent += other.messages_sent;
+    bytes_sent += other.bytes_sent;
+    messages_received += other.messages_received;
+    bytes_received += other.bytes_received;
+    retries += other.retries;
+    return *this;
+  }
+};
+
+/// Key: the rank at the other end, and the transport by the link's own name; empty if a link does
+/// not know it.
+using TrafficTable = std::map<std::pair<Rank, std::string_view>, Traffic>;
 
 class LinkTable {
  public:

@@ -24,7 +24,6 @@
 #include "engine/links.hpp"
 #include "engine/memory_range.hpp"
 #include "engine/plan_lanes.hpp"
-#include "engine/traffic.hpp"
 #include "engine/windows.hpp"
 #include "kernels/combine.hpp"
 #include "schedule/schedule.hpp"

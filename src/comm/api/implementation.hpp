@@ -302,6 +302,7 @@ class Communicator::Implementation final
   /// The loss that blocks everything; nothing while anything may move. `next`: as in long_gone().
   std::optional<Failure> ending_loss(Owned owned, Clock::time_point now,
                                      Clock::time_point& next) const;
+  // limits.cpp
   void publish(Owned owned, CollectiveOperation& operation, Clock::time_point now);
   bool supervise_collective(Owned owned, CollectiveOperation& operation, Clock::time_point now,
                             Clock::time_point& next);

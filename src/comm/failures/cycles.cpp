@@ -101,6 +101,7 @@ void Waits::ask_for_stands(Owned /*owned*/, Stands::Question question) {
 void Waits::look_for(const std::vector<Rank>& ranks) {
   if (ranks.empty()) return;
   std::vector<std::uint32_t> job_ranks;
+  job_ranks.reserve(ranks.size());
   for (const auto rank : ranks) job_ranks.push_back(communicator_.group().job_rank(rank));
   communicator_.control().probe(job_ranks);
 }

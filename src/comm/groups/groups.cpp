@@ -26,7 +26,8 @@ constexpr std::size_t kAllHear = 64;
 Groups::Made Groups::make_child(std::uint64_t id, const std::vector<Rank>& ranks,
                                 const GroupOptions& options, std::string made_up_name) {
   auto inherited = communicator_.options();
-  inherited.name = options.name.empty() ? std::move(made_up_name) : options.name;
+  inherited.name = options.name;
+  if (inherited.name.empty()) inherited.name = std::move(made_up_name);
   if (options.timeout.count() > 0) inherited.timeout = options.timeout;
   std::vector<std::uint32_t> job_ranks;
   job_ranks.reserve(ranks.size());

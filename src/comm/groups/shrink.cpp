@@ -100,6 +100,7 @@ Status Groups::await(const RollCall& call, Headcount& count,
 Failure Groups::lost_patience(const RollCall& call, std::chrono::milliseconds timeout,
                               const std::vector<std::uint32_t>& awaited) const {
   std::vector<Rank> ranks;
+  ranks.reserve(awaited.size());
   for (const auto job_rank : awaited)
     ranks.push_back(communicator_.group().rank_of(job_rank).value());
   Failure failure{ErrorKind::timed_out,

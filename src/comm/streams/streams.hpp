@@ -19,6 +19,7 @@
 
 #include "comm/api/call.hpp"
 #include "comm/messages/messages.hpp"
+#include "comm/progress/plan_cache.hpp"
 #include "comm/streams/device_ways.hpp"
 #include "comm/streams/stream_calls.hpp"
 #include "comm/streams/stream_parts.hpp"

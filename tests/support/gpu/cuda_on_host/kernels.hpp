@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <set>
 #include <vector>

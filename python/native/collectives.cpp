@@ -3,7 +3,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string_view.h>
 
-#include "collective_docs.hpp"
+#include "docs/collectives.hpp"
 #include "module.hpp"
 
 namespace ccoll::python {

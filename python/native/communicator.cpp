@@ -10,7 +10,7 @@
 
 #include <set>
 
-#include "group_docs.hpp"
+#include "docs/groups.hpp"
 #include "module.hpp"
 #include "waiting.hpp"
 

@@ -7,8 +7,8 @@
 
 #include <numeric>
 
+#include "docs/v_forms.hpp"
 #include "module.hpp"
-#include "v_docs.hpp"
 
 namespace ccoll::python {
 namespace {

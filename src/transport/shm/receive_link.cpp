@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "core/bytes.hpp"
 #include "system/descriptors.hpp"
 #include "system/log.hpp"
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "comm/on_transports.hpp"
+#include "schedule/problem.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;

@@ -97,6 +97,12 @@ inline void run_processes(
   }
 }
 
+template <typename Buffer>
+Work sums(Communicator& c, const Buffer& buffer, std::size_t count, cudaStream_t stream,
+          ReduceOp op = ReduceOp::sum) {
+  return c.all_reduce_async(Block(buffer.data(), count, kType), op, in(stream));
+}
+
 // In devices_losses_test.cpp.
 void a_rank_that_aborts();
 void a_rank_that_is_killed_amid_messages();

@@ -77,12 +77,6 @@ void try_calls(Communicator& c, Communicator& host, unsigned seed, bool may_allo
   expect(c.error().empty(), c.error());
 }
 
-template <typename Buffer>
-Work sums(Communicator& c, const Buffer& buffer, std::size_t count, cudaStream_t stream,
-          ReduceOp op = ReduceOp::sum) {
-  return c.all_reduce_async(Block(buffer.data(), count, kType), op, in(stream));
-}
-
 /// Only kernels use words.
 void tiny_slices_go_by_words(Communicator& c) {
   const OwnedStream stream;

@@ -3,6 +3,8 @@
 
 /// A random call, the same on all ranks, and its input.
 
+#include <fmt/format.h>
+
 #include <cstddef>
 #include <random>
 #include <string>

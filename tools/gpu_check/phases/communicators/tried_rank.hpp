@@ -19,6 +19,7 @@
 #include "gpu_check/children.hpp"
 #include "gpu_check/phases.hpp"
 #include "gpu_check/phases/communicators/draw.hpp"
+#include "gpu_check/phases/graph.hpp"
 #include "schedule/problem.hpp"
 #include "support/differences.hpp"
 #include "support/effort.hpp"

@@ -18,6 +18,7 @@
 #include "net/lack.hpp"
 #include "net/listener.hpp"
 #include "net/pending_handshakes.hpp"
+#include "system/file_descriptor.hpp"
 
 namespace ccoll::net {
 namespace {
@@ -56,6 +57,7 @@ std::string seconds(Milliseconds duration) {
 /// A query to the name service. It cannot be interrupted, so it may outlive its caller.
 struct Lookup {
   explicit Lookup(asio::io_context& context) : resolver(context), over(context) {}
+  StandardStreamsTaken taken;
   tcp::resolver resolver;
   asio::steady_timer over;
   std::optional<Result<std::vector<tcp::endpoint>>> answer;

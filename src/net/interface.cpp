@@ -118,6 +118,7 @@ Result<udp::endpoint> resolve(const std::string& address, std::string_view famil
   if (const auto endpoint = numeric_endpoint(*parsed)) {
     return udp::endpoint(endpoint->address(), port);
   }
+  const StandardStreamsTaken taken;
   asio::io_context context;
   udp::resolver resolver(context);
   std::error_code error;
@@ -145,6 +146,7 @@ Status check_family(std::string_view family) {
 }  // namespace
 
 std::vector<Interface> list_interfaces() {
+  const StandardStreamsTaken taken;
   ifaddrs* first = nullptr;
   if (::getifaddrs(&first) != 0) return {};
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(first, ::freeifaddrs);

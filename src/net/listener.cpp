@@ -13,6 +13,7 @@
 #include "net/address.hpp"
 #include "net/pending_handshakes.hpp"
 #include "net/silenceable.hpp"
+#include "system/file_descriptor.hpp"
 #include "system/port_range.hpp"
 
 namespace ccoll::net {
@@ -91,6 +92,7 @@ Result<tcp::endpoint> resolve(asio::io_context& context, const std::string& addr
   }
   if (const auto endpoint = numeric_endpoint(*parsed)) return *endpoint;
   std::error_code error;
+  const StandardStreamsTaken taken;
   tcp::resolver resolver(context);
   const auto found = resolver.resolve(parsed->host, std::to_string(parsed->port), error);
   if (error || found.empty()) {

@@ -37,10 +37,13 @@ bool is_over(const std::shared_future<void>& what, std::chrono::milliseconds lim
 
 /// The thread's loop. The thread shares it with the Service, so either may end first.
 struct Loop {
-  Loop() {
-    // Asio opens its descriptors at the first timer, and keeps their numbers.
-    const StandardStreamsTaken taken;
-    const asio::steady_timer first(context);
+  static std::shared_ptr<Loop> make() {
+    return made_beyond_standard_streams([] {
+      auto made = std::make_shared<Loop>();
+      // Asio opens its descriptors at the first timer, and keeps their numbers.
+      const asio::steady_timer first(made->context);
+      return made;
+    });
   }
 
   asio::io_context context{1};
@@ -92,7 +95,7 @@ Instance& instance() {
 
 class ThreadService final : public Service {
  public:
-  explicit ThreadService(const char* name) : loop_(std::make_shared<Loop>()) {
+  explicit ThreadService(const char* name) : loop_(Loop::make()) {
     const SignalsBlocked blocked;
     // The thread must not own the Service, or the Service would never end. It owns the loop, so
     // that the last reference may also be dropped on the thread itself.

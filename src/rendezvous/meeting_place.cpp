@@ -16,6 +16,8 @@
 #include <filesystem>
 #include <thread>
 
+#include "system/file_descriptor.hpp"
+
 namespace ccoll {
 namespace {
 
@@ -95,6 +97,7 @@ void remove_if_deserted(const std::string& path, int file) {
 
 /// Removes files that killed jobs left in `directory`, if no rank is alive.
 void remove_deserted(const std::filesystem::path& directory) {
+  const StandardStreamsTaken taken;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
     if (!entry.path().filename().string().starts_with(name_prefix())) continue;

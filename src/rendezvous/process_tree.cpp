@@ -6,10 +6,10 @@
 
 #include <cstdint>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <sstream>
+
+#include "system/kernel_file.hpp"
 
 namespace ccoll {
 namespace {
@@ -25,8 +25,7 @@ struct ProcessFacts {
 /// Reads /proc/PID/stat: "pid (name) state ppid …". The name may hold anything, even parentheses;
 /// the flags are field 9 and the start time is field 22.
 std::optional<ProcessFacts> facts_of(int pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto text = kernel_text(fmt::format("/proc/{}/stat", pid)).value_or("");
   const auto open = text.find('(');
   const auto close = text.rfind(')');
   if (open == std::string::npos || close == std::string::npos || close < open) return std::nullopt;

@@ -4,16 +4,21 @@
 /// Owns a file descriptor that is never one of the standard streams. Their numbers, 0 to 2, are the
 /// program's even while they are closed: its output must not reach a peer.
 
+#include <sys/types.h>
 #include <unistd.h>
 
+#include <array>
+#include <optional>
 #include <utility>
+#include <vector>
 
 namespace ccoll {
 
 constexpr bool is_standard_stream(int number) { return number >= 0 && number <= STDERR_FILENO; }
 
-/// The same file under a number beyond the standard streams, if it has one of theirs; the old
-/// number is closed. Returns -1 if there is no other number: errno has the reason.
+/// The same file under a number beyond the standard streams, if it has one of theirs. The old
+/// number is closed, or stays taken while a StandardStreamsTaken lives. Returns -1 if there is no
+/// other number: errno has the reason.
 int beyond_standard_streams(int number);
 
 /// Closes the descriptor when destroyed; -1 is none.
@@ -52,6 +57,30 @@ class StandardStreamsTaken final {
   ~StandardStreamsTaken();
   StandardStreamsTaken(const StandardStreamsTaken&) = delete;
   StandardStreamsTaken& operator=(const StandardStreamsTaken&) = delete;
+
+  /// False if a number that another thread's library held at first has got another file since.
+  bool held() const;
+
+ private:
+  using File = std::optional<std::pair<dev_t, ino_t>>;
+  using Files = std::array<File, STDERR_FILENO + 1>;
+  static Files files();
+
+  Files at_first_;
 };
+
+/// Returns what `make` makes, with files that a library opens and keeps: none of them has the
+/// number of a standard stream. Repeats `make` if it may have got one. What was refused keeps that
+/// number until the end.
+template <typename Make>
+auto made_beyond_standard_streams(Make make) {
+  std::vector<decltype(make())> refused;
+  while (true) {
+    const StandardStreamsTaken taken;
+    auto made = make();
+    if (taken.held() || refused.size() > STDERR_FILENO) return made;
+    refused.push_back(std::move(made));
+  }
+}
 
 }  // namespace ccoll

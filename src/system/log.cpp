@@ -57,8 +57,8 @@ spdlog::sink_ptr open_file(const std::string& name) {
   // spdlog would create it.
   if (!folder.empty() && !std::filesystem::is_directory(folder))
     throw spdlog::spdlog_ex(fmt::format("there is no directory {}", folder.string()));
-  const StandardStreamsTaken taken;
-  auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(name);
+  auto sink = made_beyond_standard_streams(
+      [&] { return std::make_shared<spdlog::sinks::basic_file_sink_mt>(name); });
   sink->set_pattern(fmt::format("%Y-%m-%d %H:%M:%S.%f {}:%P %l: %v", host_name()));
   return sink;
 }

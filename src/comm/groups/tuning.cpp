@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "core/float_state.hpp"
+#include "system/file_descriptor.hpp"
 #include "system/log.hpp"
 #include "system/variables.hpp"
 #include "system/write_all.hpp"
@@ -75,6 +76,7 @@ std::string reason() { return std::error_code(errno, std::generic_category()).me
 
 /// Nothing if there is no such file.
 Result<std::optional<std::string>> read_file(const std::string& path) {
+  const StandardStreamsTaken taken;
   const std::unique_ptr<std::FILE, Close> file(std::fopen(path.c_str(), "re"));
   if (!file && errno == ENOENT) return std::nullopt;
   std::string text;

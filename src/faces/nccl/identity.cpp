@@ -12,6 +12,7 @@
 #include "faces/nccl/handle.hpp"
 #include "faces/nccl/settings/environment.hpp"
 #include "faces/nccl/start.hpp"
+#include "system/file_descriptor.hpp"
 #include "system/variables.hpp"
 
 namespace ccoll::nccl {
@@ -29,6 +30,7 @@ bool has_address(const ifaddrs& entry) {
 }
 
 std::vector<std::string> interfaces() {
+  const StandardStreamsTaken taken;
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) != 0) return {};
   std::vector<std::string> names;

@@ -6,9 +6,10 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
+#include <cstdlib>
 #include <string>
 
+#include "system/kernel_file.hpp"
 #include "system/log.hpp"
 #include "transport/transport.hpp"
 
@@ -27,16 +28,14 @@ constexpr const char* kSettings = "/sys/kernel/mm/transparent_hugepage/";
 
 bool are_allowed() {
   // The setting is the word in brackets.
-  std::string word;
-  for (std::ifstream file(std::string(kSettings) + "enabled"); file >> word;)
-    if (word.front() == '[') return word != "[never]";
-  return false;
+  const auto setting = kernel_line(std::string(kSettings) + "enabled").value_or("");
+  return setting.find('[') != std::string::npos && setting.find("[never]") == std::string::npos;
 }
 
 std::size_t bytes_of_page() {
   if (!are_allowed()) return 0;
-  std::size_t bytes = 0;
-  std::ifstream(std::string(kSettings) + "hpage_pmd_size") >> bytes;
+  const auto size = kernel_line(std::string(kSettings) + "hpage_pmd_size").value_or("");
+  const std::size_t bytes = std::strtoull(size.c_str(), nullptr, 10);
   return bytes <= kMostPageBytes ? bytes : 0;
 }
 

@@ -8,10 +8,10 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <fstream>
 #include <random>
 
 #include "core/os_error.hpp"
+#include "system/kernel_file.hpp"
 #include "transport/transport.hpp"
 
 namespace ccoll::shm {
@@ -95,8 +95,8 @@ namespace ccoll {
 std::string describe_single_copy() {
   if (const auto own = shm::PeerMemory::reach(getpid(), shm::process_mark()); !own)
     return "no: " + own.error().message;
-  int scope = 0;
-  if (std::ifstream("/proc/sys/kernel/yama/ptrace_scope") >> scope; scope > 0)
+  const auto scope = kernel_line("/proc/sys/kernel/yama/ptrace_scope").value_or("");
+  if (!scope.empty() && scope != "0")
     return fmt::format(
         "no, unless ranks have CAP_SYS_PTRACE: kernel.yama.ptrace_scope is {}, 0 would allow it",
         scope);

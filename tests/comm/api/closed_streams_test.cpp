@@ -3,14 +3,18 @@
 // since the program's output would then reach a peer. closed_streams_test TRANSPORT; ranks are
 // children.
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ccoll/ccoll.hpp"
@@ -94,6 +98,13 @@ void test(const std::string& transport, Closes closes) {
   }
 }
 
+/// How many bytes wait in a pipe.
+int available(int end) {
+  int bytes = 0;
+  ::ioctl(end, FIONREAD, &bytes);
+  return bytes;
+}
+
 void test_descriptor() {
   int ends[2];
   if (::pipe(ends) != 0) std::abort();
@@ -107,6 +118,26 @@ void test_descriptor() {
     check(::fcntl(STDIN_FILENO, F_GETFD) != -1, "the number is taken for a while");
   }
   check(::fcntl(STDIN_FILENO, F_GETFD) == -1, "and then given back");
+  // Another thread's file has the number when the first holder looks.
+  ::dup2(ends[1], STDIN_FILENO);
+  {
+    const StandardStreamsTaken taken;
+    const FileDescriptor moved(STDIN_FILENO);
+    check(::write(moved.number(), "x", 1) == 1, "a file moves while the numbers are taken");
+    check(::fcntl(STDIN_FILENO, F_GETFD) != -1, "its old number is taken in its place");
+    check(::write(STDIN_FILENO, "x", 1) == 1 && available(ends[0]) == 2, "by nobody's file");
+  }
+  check(::fcntl(STDIN_FILENO, F_GETFD) == -1, "and is given back with the others");
+  // Another thread's library has the number when the holder looks, and closes it before the
+  // holder's library opens a file.
+  ::dup2(ends[1], STDIN_FILENO);
+  const auto close = [](std::FILE* file) { std::fclose(file); };
+  const auto file = made_beyond_standard_streams([&, is_first = true]() mutable {
+    if (std::exchange(is_first, false)) ::close(STDIN_FILENO);
+    return std::unique_ptr<std::FILE, decltype(close)>(std::fopen("/dev/zero", "r"), close);
+  });
+  check(::fileno(file.get()) > STDERR_FILENO, "a library's file is opened once more");
+  check(::fcntl(STDIN_FILENO, F_GETFD) == -1, "and the number is free");
 }
 
 }  // namespace

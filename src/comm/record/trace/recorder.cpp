@@ -8,21 +8,19 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <span>
 
 #include "comm/record/trace/texts.hpp"
 #include "core/os_error.hpp"
+#include "system/kernel_file.hpp"
 #include "system/log.hpp"
 #include "system/write_all.hpp"
 
 namespace ccoll::trace {
 
 bool Recorder::has_good_counter() {
-  std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
-  std::string source;
-  std::getline(file, source);
-  return source == "tsc";
+  constexpr auto kSource = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+  return kernel_line(kSource).value_or("") == "tsc";
 }
 
 Recorder::Recorder(FileDescriptor file, std::string path, std::size_t buffer_bytes, bool counter)

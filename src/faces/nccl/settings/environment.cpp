@@ -12,6 +12,7 @@
 #include "core/deadline.hpp"
 #include "core/text.hpp"
 #include "faces/nccl/results.hpp"
+#include "system/file_descriptor.hpp"
 #include "system/log.hpp"
 #include "system/variables.hpp"
 
@@ -21,6 +22,7 @@ namespace {
 using Variables = std::map<std::string, std::string>;
 
 std::string file_text(const std::string& path) {
+  const StandardStreamsTaken taken;
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
 }

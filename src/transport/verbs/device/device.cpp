@@ -9,14 +9,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <mutex>
 #include <utility>
 
 #include "core/text.hpp"
 #include "system/file_descriptor.hpp"
+#include "system/kernel_file.hpp"
 #include "system/process_mutex.hpp"
 
 namespace ccoll::verbs {
@@ -65,11 +64,9 @@ double gbit_of(std::uint8_t active_speed) {
 
 /// The kernel's attribute of an entry in a port's address table; empty if it has none.
 std::string attribute(std::string_view name, std::string_view device, unsigned port, int index) {
-  std::ifstream file(
+  const auto text = kernel_line(
       fmt::format("/sys/class/infiniband/{}/ports/{}/gid_attrs/{}/{}", device, port, name, index));
-  std::string text;
-  std::getline(file, text);
-  return text;
+  return text.value_or("");
 }
 
 /// Whether an entry is of RoCE v2. Libraries without query_gid_ex are older than this kernel file.
@@ -101,6 +98,7 @@ std::optional<GidBytes> bytes_of(const sockaddr* address, std::uint8_t before_ip
 
 /// The network of `ip` among this machine's interfaces; all zero if no interface has that address.
 GidBytes own_network(const GidBytes& ip) {
+  const StandardStreamsTaken taken;
   ifaddrs* found = nullptr;
   if (getifaddrs(&found) != 0) return {};
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> all(found, freeifaddrs);
@@ -307,8 +305,7 @@ namespace {
 std::optional<std::string> complaint_of_routes(const Port& port) {
   constexpr auto kIpv4 = static_cast<std::uint8_t>(Fabric::roce_ipv4);
   if ((fabrics_of(port) & kIpv4) == 0) return std::nullopt;
-  std::ifstream file("/proc/net/route");
-  const std::string routes{std::istreambuf_iterator<char>(file), {}};
+  const auto routes = kernel_text("/proc/net/route").value_or("");
   std::optional<std::string> complaint;
   for (const Gid& gid : port.gids) {
     const auto interface = attribute("ndevs", port.device, port.number, gid.index);

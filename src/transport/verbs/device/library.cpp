@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include "system/file_descriptor.hpp"
+
 namespace ccoll::verbs {
 namespace {
 
@@ -19,6 +21,7 @@ Result<Library> Library::find() {
                 "the kernel has no RDMA devices: there is no {} (is the card's driver loaded? "
                 "soft-RoCE: rdma link add rxe0 type rxe netdev eth0)",
                 kSysfs);
+  const StandardStreamsTaken taken;
   void* const handle = dlopen(kName, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr)
     return fail(ErrorKind::unsupported,

@@ -8,8 +8,8 @@
 /// memory shared by descriptor looks like words of tiny slices of the first calls.
 /// Memory shared by descriptor and memory of cudaMalloc (shared by handle) are memfds, so processes
 /// share them as on a device. Freeing what another process has open, which CUDA leaves undefined,
-/// aborts with a message. Words that streams wait for are host memory. With CCOLL_WRONG_BITS=1, one
-/// in 200 kernel outputs and device copies has a wrong bit.
+/// aborts with a message. Words that streams wait for are host memory. With CCOLL_WRONG_BITS=N, one
+/// in N kernel outputs and device copies has a wrong bit.
 /// CCOLL_GPU_COUNT sets the initial number of devices. Memory, streams and events belong to one
 /// device. A kernel is refused in a stream of a device other than the current one, and so is an
 /// event recorded in another device's stream. A kernel that is given unreachable memory ends with
@@ -84,7 +84,7 @@ void use_current_device();
 constexpr unsigned kThreadsAtOnce = 1024;
 inline std::atomic<int> multiprocessors = 16;
 
-/// With CCOLL_WRONG_BITS, spoils one of 200 outputs.
+/// With CCOLL_WRONG_BITS=N, spoils one of N outputs.
 void maybe_spoil(std::byte* out, std::uint64_t bytes);
 
 }  // namespace ccoll::testing::cuda

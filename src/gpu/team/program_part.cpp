@@ -215,12 +215,11 @@ std::string standing_blocks(std::span<const TeamBlock> blocks, const TeamProgres
   std::vector<std::string> standing;
   for (std::size_t i = 0; i < blocks.size() && standing.size() < 4; ++i) {
     const TeamProgress& at = progress[blocks[i].number];
-    const auto ending = static_cast<TeamEnding>(load_acquire(&at.ending));
-    if (ending == TeamEnding::finished) continue;
-    standing.push_back(fmt::format("rank {}'s lane {} {} after {} steps of call {}", blocks[i].rank,
-                                   blocks[i].lane,
-                                   ending == TeamEnding::aborted ? "aborted" : "not ended",
-                                   load_relaxed(&at.steps), load_relaxed(&at.call)));
+    if (static_cast<TeamEnding>(load_acquire(&at.ending)) == TeamEnding::finished) continue;
+    // A lane that was told to end has the same words: another rank may have just done that.
+    standing.push_back(fmt::format("rank {}'s lane {} not ended after {} steps of call {}",
+                                   blocks[i].rank, blocks[i].lane, load_relaxed(&at.steps),
+                                   load_relaxed(&at.call)));
   }
   return joined(standing);
 }

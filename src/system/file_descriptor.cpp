@@ -13,7 +13,6 @@
 #include "system/process_mutex.hpp"
 
 namespace ccoll {
-
 namespace {
 
 /// The numbers that all live objects have taken together. Made before main, so that fork() finds it

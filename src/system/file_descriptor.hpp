@@ -58,7 +58,8 @@ class StandardStreamsTaken final {
   StandardStreamsTaken(const StandardStreamsTaken&) = delete;
   StandardStreamsTaken& operator=(const StandardStreamsTaken&) = delete;
 
-  /// False if a number that another thread's library held at first has got another file since.
+  /// False if a number that was in use at the beginning has another file now: another thread has
+  /// closed its own, and a library may have got the number.
   bool held() const;
 
  private:
@@ -69,9 +70,9 @@ class StandardStreamsTaken final {
   Files at_first_;
 };
 
-/// Returns what `make` makes, with files that a library opens and keeps: none of them has the
-/// number of a standard stream. Repeats `make` if it may have got one. What was refused keeps that
-/// number until the end.
+/// Calls `make`, in which a library opens files that it keeps, and returns the result. If one of
+/// the files may have the number of a standard stream, `make` is called again, at most three times.
+/// Each refused result lives until the end, so that its number stays taken.
 template <typename Make>
 auto made_beyond_standard_streams(Make make) {
   std::vector<decltype(make())> refused;

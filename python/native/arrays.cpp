@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
@@ -14,6 +15,7 @@
 
 #include "call_group.hpp"
 #include "elements.hpp"
+#include "known.hpp"
 
 namespace ccoll::python {
 namespace {
@@ -23,22 +25,24 @@ cudaStream_t stream_of(std::uintptr_t number) {
   return number == 1 ? nullptr : reinterpret_cast<cudaStream_t>(number);
 }
 
-/// torch.Tensor and the numbers of its dtypes, once torch is loaded. Guarded by the GIL.
+/// torch.Tensor and the numbers of its dtypes, once torch is loaded.
 struct Torch {
   nb::object tensor;
   nb::dict types;
 };
 
 Torch* torch() {
-  static Torch* known = nullptr;
-  if (known != nullptr) return known;
+  static std::atomic<Torch*> known{nullptr};
+  if (auto* const one = known.load(std::memory_order_acquire)) return one;
   const nb::dict modules = nb::cast<nb::dict>(nb::module_::import_("sys").attr("modules"));
   if (!modules.contains("torch")) return nullptr;
   const nb::object made = helpers().torch_map();
   if (made.is_none()) return nullptr;  // torch is being imported just now
   const auto pair = nb::cast<nb::tuple>(made);
-  known = new Torch{nb::object(pair[0]), nb::cast<nb::dict>(pair[1])};
-  return known;
+  auto* const one = new Torch{nb::object(pair[0]), nb::cast<nb::dict>(pair[1])};
+  // Two threads may have made one; the second stays unused, as long as the process lives.
+  known.store(one, std::memory_order_release);
+  return one;
 }
 
 /// The C interface by which DLPack's producers show arrays without calls of Python's: its exchange
@@ -58,23 +62,21 @@ struct ExchangeApi {
 };
 
 /// torch.Tensor and those of its subclasses that were met. Asking a tensor for its attributes costs
-/// ten times as much. Guarded by the GIL.
-std::vector<std::pair<PyTypeObject*, const ExchangeApi*>>& exchanging_types() {
-  static auto& known = *new std::vector<std::pair<PyTypeObject*, const ExchangeApi*>>;
+/// ten times as much.
+auto& exchanging_types() {
+  static Known<PyTypeObject, const ExchangeApi*, 8> known;
   return known;
 }
 
 void learn_to_exchange(PyTypeObject* type) {
-  constexpr std::size_t kMost = 8;
-  if (exchanging_types().size() >= kMost) return;
+  if (exchanging_types().is_full()) return;
   const nb::object capsule = nb::getattr(nb::handle(reinterpret_cast<PyObject*>(type)),
                                          ExchangeApi::kAttribute, nb::none());
   if (!PyCapsule_IsValid(capsule.ptr(), ExchangeApi::kCapsule)) return;
   const auto* const api =
       static_cast<const ExchangeApi*>(PyCapsule_GetPointer(capsule.ptr(), ExchangeApi::kCapsule));
   if (api->major != ExchangeApi::kMajor || api->from_object == nullptr) return;
-  Py_INCREF(type);
-  exchanging_types().emplace_back(type, api);
+  exchanging_types().add(type, api);
 }
 
 /// Whether a bit of torch's says that the values are not those in memory. Only that may be true of
@@ -107,16 +109,11 @@ struct NumpyArray {
 };
 
 /// numpy.ndarray, and what elements its types are, once buffers of it have shown them and that its
-/// head has that layout. Guarded by the GIL.
+/// head has that layout.
 struct Numpy {
-  PyTypeObject* array = nullptr;
-  std::vector<std::pair<PyObject*, Element>> types;
-
-  const Element* element_of(PyObject* dtype) const {
-    for (const auto& [known, element] : types)
-      if (known == dtype) return &element;
-    return nullptr;
-  }
+  std::atomic<PyTypeObject*> array{nullptr};
+  /// Programs that make types of their own, time units for example, may make any number.
+  Known<PyObject, Element, 16> types;
 };
 
 Numpy& numpy() {
@@ -124,26 +121,25 @@ Numpy& numpy() {
   return known;
 }
 
-/// Programs that make types of their own, time units for example, may make any number.
-constexpr std::size_t kMostTypes = 16;
-
 void learn(PyObject* object, const Py_buffer& view, Element element) {
   auto& known = numpy();
-  if (known.array == nullptr) {
+  auto* array_type = known.array.load(std::memory_order_acquire);
+  if (array_type == nullptr) {
     auto* const modules = PySys_GetObject("modules");
     auto* const module = modules ? PyDict_GetItemString(modules, "numpy") : nullptr;
     if (module == nullptr) return;
     const auto type = nb::getattr(nb::handle(module), "ndarray", nb::none());
     if (!PyType_Check(type.ptr())) return;  // numpy is being imported just now
-    known.array = reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr());
+    array_type = reinterpret_cast<PyTypeObject*>(type.inc_ref().ptr());
+    known.array.store(array_type, std::memory_order_release);
   }
-  if (Py_TYPE(object) != known.array || known.types.size() >= kMostTypes) return;
+  if (Py_TYPE(object) != array_type || known.types.is_full()) return;
   const auto& array = *reinterpret_cast<const NumpyArray*>(object);
   const nb::object dtype = nb::getattr(nb::handle(object), "dtype");
   const bool fits = array.data == view.buf && array.dimensions == view.ndim &&
-                    array.dtype == dtype.ptr() && known.element_of(dtype.ptr()) == nullptr &&
+                    array.dtype == dtype.ptr() &&
                     ((array.flags & NumpyArray::kWritable) == 0) == (view.readonly != 0);
-  if (fits) known.types.emplace_back(dtype.inc_ref().ptr(), element);
+  if (fits) known.types.add(dtype.ptr(), element);
 }
 
 }  // namespace
@@ -238,9 +234,9 @@ void Held::take_rows(const Request& request, std::size_t dimensions, Extent exte
 bool Held::take_numpy(const Request& request) {
   auto* const object = request.object.ptr();
   const auto& known = numpy();
-  if (known.array == nullptr || Py_TYPE(object) != known.array) return false;
+  if (Py_TYPE(object) != known.array.load(std::memory_order_acquire)) return false;
   const auto& array = *reinterpret_cast<const NumpyArray*>(object);
-  const auto* const element = known.element_of(array.dtype);
+  const auto* const element = known.types.of(array.dtype);
   constexpr int kPlain = NumpyArray::kCOrder | NumpyArray::kAligned;
   const bool is_plain = (array.flags & kPlain) == kPlain;
   is_writable_ = (array.flags & NumpyArray::kWritable) != 0;
@@ -258,13 +254,11 @@ bool Held::take_numpy(const Request& request) {
 
 bool Held::take_exchanged(const Request& request) {
   auto* const object = request.object.ptr();
-  const auto& known = exchanging_types();
-  const auto found = std::find_if(known.begin(), known.end(), [object](const auto& each) {
-    return each.first == Py_TYPE(object);
-  });
-  if (found == known.end()) return false;
+  const auto* const found = exchanging_types().of(Py_TYPE(object));
+  if (found == nullptr) return false;
+  const auto& api = **found;
   nb::dlpack::dltensor shown;
-  if (found->second->from_object(object, &shown) != 0) {
+  if (api.from_object(object, &shown) != 0) {
     PyErr_Clear();  // take_torch says what is wrong
     return false;
   }
@@ -284,8 +278,7 @@ bool Held::take_exchanged(const Request& request) {
   data_ = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(shown.data) + shown.byte_offset);
   if (is_cuda) {
     void* stream = nullptr;
-    if (found->second->current_stream(nb::device::cuda::value, shown.device.device_id, &stream) !=
-        0)
+    if (api.current_stream(nb::device::cuda::value, shown.device.device_id, &stream) != 0)
       nb::raise_python_error();
     stream_ = static_cast<cudaStream_t>(stream);
   }

@@ -85,17 +85,19 @@ void bind_call_group(nb::module_& module) {
       "communicator, of\n"
       "objects, and probe are refused.")
       .def(nb::init<>())
-      .def("__enter__",
-           [](nb::object self) {
-             nb::cast<CallGroup&>(self).enter(self);
-             return self;
-           })
+      .def(
+          "__enter__",
+          [](nb::object self) {
+            nb::cast<CallGroup&>(self).enter(self);
+            return self;
+          },
+          nb::lock_self())
       .def(
           "__exit__",
           [](CallGroup& self, nb::handle type, nb::handle, nb::handle) {
             self.exit(!type.is_none());
           },
-          nb::arg().none(), nb::arg().none(), nb::arg().none());
+          nb::arg().none(), nb::arg().none(), nb::arg().none(), nb::lock_self());
   module.def("_refuse_in_group", &CallGroup::refuse);
 }
 

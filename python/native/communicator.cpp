@@ -8,7 +8,10 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <set>
+#include <thread>
+#include <utility>
 
 #include "docs/groups.hpp"
 #include "module.hpp"
@@ -20,10 +23,20 @@ namespace {
 using Text = std::string_view;
 using Shared = std::shared_ptr<Communicator>;
 
-/// Those that are open; guarded by the GIL.
-std::set<Comm*>& living() {
-  static std::set<Comm*> all;
-  return all;
+/// Those that are open.
+struct Living {
+  nb::ft_mutex mutex;
+  std::set<Comm*> all;
+};
+
+Living& living() {
+  static Living those;
+  return those;
+}
+
+void begins_to_live(Comm* comm) {
+  const nb::ft_lock_guard lock(living().mutex);
+  living().all.insert(comm);
 }
 
 Shared shared(Communicator&& made) { return std::make_shared<Communicator>(std::move(made)); }
@@ -32,7 +45,8 @@ Shared shared(Communicator&& made) { return std::make_shared<Communicator>(std::
 template <typename Make>
 auto made_from(const Comm& self, Make make) {
   CallGroup::refuse("a call that makes a communicator");
-  const auto parent = self.open();
+  const auto call = self.open();
+  const auto& parent = call.shared();
   return interruptible([parent, make] { return make(*parent); },
                        [parent] { parent->abort("KeyboardInterrupt in Python"); });
 }
@@ -41,38 +55,39 @@ GroupOptions group_options(const std::string& name, Seconds timeout) {
   return {.name = name, .timeout = limit_of(timeout, "timeout")};
 }
 
-void close(Comm& self) {
-  auto communicator = self.give_up();
-  if (!communicator) return;
-  try {
-    const nb::gil_scoped_release away;
-    communicator->close();
-  } catch (const Error& error) {
-    if (error.kind() == ErrorKind::invalid_argument)
-      self.take_back(std::move(communicator));
-    else
-      self.keeper()->clear();
-    throw;
-  }
-  self.keeper()->clear();
-}
-
-void leave(Comm& self, const std::string& reason) {
-  const auto communicator = self.give_up();
-  if (!communicator) return;
+/// Ends it by end(communicator); does nothing where it is closed.
+template <typename End>
+void end(const Comm& self, End end) {
+  std::exception_ptr failure;
   {
     const nb::gil_scoped_release away;
-    communicator->leave(reason);
+    auto communicator = self.used()->give_up();
+    if (!communicator) return;
+    try {
+      end(*communicator);
+    } catch (const Error& error) {
+      // A function of a reduction cannot end the communicator that it works for.
+      if (error.kind() == ErrorKind::invalid_argument) {
+        self.used()->take_back(std::move(communicator));
+        throw;
+      }
+      failure = std::current_exception();
+    }
   }
   self.keeper()->clear();
+  if (failure) std::rethrow_exception(failure);
+}
+
+void close(const Comm& self) {
+  end(self, [](Communicator& communicator) { communicator.close(); });
 }
 
 /// A question that waits for nobody, though maybe for the library's lock.
 template <typename Ask>
 auto ask(const Comm& self, Ask ask) {
-  const auto communicator = self.open();
+  const auto call = self.open();
   const nb::gil_scoped_release away;
-  return ask(*communicator);
+  return ask(*call);
 }
 
 DataType type_named(Text name) {
@@ -212,9 +227,14 @@ void bind_ends(Class& communicator) {
   using namespace nb::literals;
   communicator.def("close", &close, docs::kClose)
       .def_prop_ro(
-          "closed", [](const Comm& self) { return !self.is_open(); },
+          "closed", [](const Comm& self) { return !self.used()->is_open(); },
           "Whether close() or leave() was called.")
-      .def("leave", &leave, "reason"_a = "", docs::kLeave)
+      .def(
+          "leave",
+          [](const Comm& self, const std::string& reason) {
+            end(self, [&](Communicator& communicator) { communicator.leave(reason); });
+          },
+          "reason"_a = "", docs::kLeave)
       .def(
           "abort",
           [](const Comm& self, const std::string& reason) {
@@ -229,8 +249,9 @@ void bind_ends(Class& communicator) {
           "__exit__",
           [](Comm& self, nb::handle type, nb::handle, nb::handle) {
             if (type.is_none()) return close(self);
-            const auto communicator = self.give_up();  // the caller's exception counts, not ours
             const nb::gil_scoped_release away;
+            const auto communicator = self.used()->give_up();
+            // The caller's exception counts, not ours.
             if (communicator.use_count() == 1) communicator->leave("an exception in Python");
           },
           nb::arg().none(), nb::arg().none(), nb::arg().none());
@@ -263,7 +284,7 @@ void bind_making(nb::module_& module) {
             [&] { stop.request_stop(); });
         return Comm(std::move(made));
       },
-      "id"_a.none(), "store"_a.none(), "rank"_a, "size"_a, "options"_a);
+      "id"_a.none(), "store"_a.none(), "rank"_a, "size"_a, "options"_a.lock());
   module.def(
       "create_all",
       [](int size, CommunicatorOptions options) {
@@ -276,43 +297,68 @@ void bind_making(nb::module_& module) {
         for (auto& each : made) all.append(nb::cast(Comm(shared(std::move(each)))));
         return all;
       },
-      "size"_a, "options"_a);
+      "size"_a, "options"_a.lock());
 }
 
 }  // namespace
 
-Comm::Comm(std::shared_ptr<Communicator> communicator)
-    : communicator_(std::move(communicator)), keeper_(std::make_shared<Keeper>()) {
-  living().insert(this);
+Used::Call::Call(Used& used) : used_(used) {
+  // It counts before it looks, so that either it sees the end, or who ends it sees this call.
+  used_.calls_++;
+  if (used_.is_open()) return;
+  used_.calls_--;
+  throw Error(ErrorKind::aborted, "this communicator is closed");
+}
+
+std::shared_ptr<Communicator> Used::give_up() {
+  if (is_closed_.exchange(true)) return nullptr;
+  // Whoever is in it for longer has begun: a call that makes a communicator, which the end ends.
+  constexpr std::chrono::milliseconds kToBegin{100};
+  using Clock = std::chrono::steady_clock;
+  for (const auto begin = Clock::now(); calls_ > 0 && Clock::now() - begin < kToBegin;)
+    std::this_thread::yield();
+  return calls_ > 0 ? communicator_ : std::exchange(communicator_, nullptr);
+}
+
+void Used::take_back(std::shared_ptr<Communicator> communicator) {
+  communicator_ = std::move(communicator);
+  is_closed_ = false;
+}
+
+Comm::Comm(std::shared_ptr<Used> used)
+    : used_(std::move(used)), keeper_(std::make_shared<Keeper>()) {
+  begins_to_live(this);
 }
 
 Comm::Comm(Comm&& other) noexcept
-    : communicator_(std::move(other.communicator_)), keeper_(std::move(other.keeper_)) {
-  living().insert(this);
+    : used_(std::move(other.used_)), keeper_(std::move(other.keeper_)) {
+  begins_to_live(this);
 }
 
 Comm::~Comm() {
-  living().erase(this);
-  if (!keeper_) return;
-  if (communicator_) {
+  {
+    const nb::ft_lock_guard lock(living().mutex);
+    living().all.erase(this);
+  }
+  if (!used_) return;
+  {
     const nb::gil_scoped_release away;
-    communicator_.reset();
+    used_.reset();
   }
   keeper_->clear();
 }
 
-const std::shared_ptr<Communicator>& Comm::open() const {
-  if (!communicator_) throw Error(ErrorKind::aborted, "this communicator is closed");
-  return communicator_;
-}
-
 void close_all() {
   Inside::begin_end();
-  std::vector<Shared> all;
-  for (auto* const each : living()) all.push_back(each->give_up());
+  std::vector<std::shared_ptr<Used>> all;
+  {
+    const nb::ft_lock_guard lock(living().mutex);
+    for (auto* const each : living().all)
+      if (each->used()) all.push_back(each->used());
+  }
   {
     const nb::gil_scoped_release away;
-    all.clear();
+    for (const auto& each : all) each->give_up().reset();
   }
   Inside::await_end();
 }

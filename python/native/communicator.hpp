@@ -3,6 +3,7 @@
 
 /// ccoll.Communicator, and what its calls have in common.
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,9 +19,51 @@ namespace ccoll::python {
 /// Whether a call waits, or returns a Work.
 enum class Mode : std::uint8_t { blocking, async };
 
+/// A communicator and the calls that are in it. The library wants no call to begin while another
+/// thread closes the communicator.
+class Used {
+ public:
+  explicit Used(std::shared_ptr<Communicator> communicator)
+      : communicator_(std::move(communicator)) {}
+
+  /// A call of one thread. A Used lives longer than calls of it.
+  class Call {
+   public:
+    /// Throws Error{aborted} where it is closed.
+    explicit Call(Used& used);
+    ~Call() { used_.calls_--; }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+    Communicator& operator*() const { return *used_.communicator_; }
+    Communicator* operator->() const { return used_.communicator_.get(); }
+    /// For what goes on in another thread.
+    const std::shared_ptr<Communicator>& shared() const { return used_.communicator_; }
+
+   private:
+    Used& used_;
+  };
+
+  bool is_open() const { return !is_closed_; }
+  /// Refuses calls from now on, waits until those that are beginning have begun, and gives the
+  /// communicator away; null where it is closed. The caller must not have the GIL, which calls may
+  /// need to end.
+  std::shared_ptr<Communicator> give_up();
+  /// It is open again, as if it had not been given up.
+  void take_back(std::shared_ptr<Communicator> communicator);
+
+ private:
+  std::shared_ptr<Communicator> communicator_;
+  std::atomic<int> calls_{0};
+  std::atomic<bool> is_closed_{false};
+};
+
 class Comm {
  public:
-  explicit Comm(std::shared_ptr<Communicator> communicator);
+  explicit Comm(std::shared_ptr<Communicator> communicator)
+      : Comm(std::make_shared<Used>(std::move(communicator))) {}
+  /// Several of Python's objects may be one communicator.
+  explicit Comm(std::shared_ptr<Used> used);
   Comm(Comm&& other) noexcept;
   Comm& operator=(Comm&&) = delete;
   Comm(const Comm&) = delete;
@@ -28,22 +71,17 @@ class Comm {
   ~Comm();
 
   /// Throws Error{aborted} where it is closed.
-  const std::shared_ptr<Communicator>& open() const;
-  bool is_open() const { return communicator_ != nullptr; }
-  /// Gives away what open() returns; null where it is closed.
-  std::shared_ptr<Communicator> give_up() { return std::exchange(communicator_, nullptr); }
-  void take_back(std::shared_ptr<Communicator> communicator) {
-    communicator_ = std::move(communicator);
-  }
+  Used::Call open() const { return Used::Call(*used_); }
+  const std::shared_ptr<Used>& used() const { return used_; }
   const std::shared_ptr<Keeper>& keeper() const { return keeper_; }
 
   /// Begins an operation. The GIL is held meanwhile unless the library may call Python.
   template <typename Begin>
   ccoll::Work begin(Begin&& begin) {
     keeper_->sweep();
-    const auto communicator = open();
+    const auto call = open();
     const MaybeAway away;
-    return begin(*communicator);
+    return begin(*call);
   }
 
   /// Makes a blocking call with options that have it hand back what is not over soon, as a thread
@@ -53,14 +91,14 @@ class Comm {
     ccoll::Work unfinished;
     options.unfinished = &unfinished;
     keeper_->sweep();
-    const auto communicator = open();
+    const auto here = open();
     const MaybeAway away;
-    call(*communicator, options);
+    call(*here, options);
     return unfinished;
   }
 
  private:
-  std::shared_ptr<Communicator> communicator_;
+  std::shared_ptr<Used> used_;
   std::shared_ptr<Keeper> keeper_;
 };
 

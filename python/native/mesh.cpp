@@ -6,6 +6,9 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <functional>
+#include <map>
+
 #include "module.hpp"
 #include "waiting.hpp"
 
@@ -15,6 +18,7 @@ namespace {
 /// Communicators of its axes keep the mesh, whose they are.
 struct Grid {
   std::shared_ptr<Mesh> mesh;
+  std::map<std::string, std::shared_ptr<Used>, std::less<>> axes;
 };
 
 using Axes = std::vector<std::pair<std::string, int>>;
@@ -30,13 +34,20 @@ Grid make(const Comm& communicator, nb::handle given, const std::string& name, S
   std::vector<Mesh::Axis> axes;
   for (auto& [axis, size] : listed) axes.push_back({std::move(axis), size});
   const GroupOptions options{.name = name, .timeout = limit_of(timeout, "timeout")};
-  const auto parent = communicator.open();
-  return {interruptible([=] { return std::make_shared<Mesh>(*parent, axes, options); },
-                        [&] { parent->abort("KeyboardInterrupt in Python"); })};
+  const auto call = communicator.open();
+  const auto& parent = call.shared();
+  Grid made{interruptible([=] { return std::make_shared<Mesh>(*parent, axes, options); },
+                          [&] { parent->abort("KeyboardInterrupt in Python"); }),
+            {}};
+  for (const auto& axis : axes)
+    made.axes.emplace(axis.name, std::make_shared<Used>(std::shared_ptr<Communicator>(
+                                     made.mesh, &made.mesh->axis(axis.name))));
+  return made;
 }
 
 Comm axis(const Grid& grid, std::string_view name) {
-  return Comm(std::shared_ptr<Communicator>(grid.mesh, &grid.mesh->axis(name)));
+  (void)grid.mesh->axis(name);  // throws, and names the axes, where there is no such one
+  return Comm(grid.axes.find(name)->second);
 }
 
 }  // namespace

@@ -85,13 +85,13 @@ nb::object batch(Comm& self, nb::sequence requests, Seconds timeout, Text label)
 nb::object probe(Comm& self, int source, int tag, Seconds timeout, Text label) {
   using Clock = std::chrono::steady_clock;
   CallGroup::refuse("probe");
-  const auto communicator = self.open();
   const auto limit = timeout ? limit_of(timeout, "timeout") : std::chrono::milliseconds(0);
   const auto begin = Clock::now();
   constexpr std::chrono::milliseconds kSlice{50};
   for (;;) {
     const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
     const bool last = timeout && limit - passed <= kSlice;
+    const auto communicator = self.open();
     try {
       const nb::gil_scoped_release away;
       const auto slice = last ? std::max(limit - passed, std::chrono::milliseconds(1)) : kSlice;

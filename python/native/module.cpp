@@ -14,14 +14,15 @@ void bind_work(nb::module_& module) {
                       "An operation under way. Its arrays belong to it until it is over, also if "
                       "the Work is dropped.\n\n"
                       "In a coroutine of asyncio, `await work` waits as wait() does.")
-      .def("wait", &Pending::wait, "timeout"_a = nb::none(),
+      .def("wait", &Pending::wait, "timeout"_a = nb::none(), nb::lock_self(),
            "Waits until the operation is over; returns its result, or raises its error.\n\n"
            "timeout: in seconds; 0 only looks. When it passes, TimeoutError is raised and the "
            "operation goes on.")
-      .def("done", &Pending::done,
+      .def("done", &Pending::done, nb::lock_self(),
            "Whether the operation is over, also if it failed. Makes progress; never waits.")
-      .def("exception", &Pending::exception, "Its error; None where there is none, or not yet.")
-      .def("on_done", &Pending::on_done, "tell"_a,
+      .def("exception", &Pending::exception, nb::lock_self(),
+           "Its error; None where there is none, or not yet.")
+      .def("on_done", &Pending::on_done, "tell"_a, nb::lock_self(),
            "Calls tell(None), or tell(error), once the operation is over, in a thread of the "
            "library; soon\n"
            "where it is over already. tell may wait and begin operations; a call that takes long "

@@ -29,7 +29,7 @@ void seconds(nb::class_<CommunicatorOptions>& options, const char* name, bool ma
       [name, may_be_zero](CommunicatorOptions& it, double value) {
         it.*member = value == 0 && may_be_zero ? Milliseconds(0) : limit_of(value, name);
       },
-      doc);
+      nb::lock_self(), doc);
 }
 
 /// An option of a struct within the options.
@@ -38,7 +38,13 @@ void nested(nb::class_<CommunicatorOptions>& options, const char* name, const ch
   using Value = std::remove_cvref_t<decltype(std::declval<CommunicatorOptions>().*outer.*inner)>;
   options.def_prop_rw(
       name, [](const CommunicatorOptions& it) { return it.*outer.*inner; },
-      [](CommunicatorOptions& it, Value value) { it.*outer.*inner = std::move(value); }, doc);
+      [](CommunicatorOptions& it, Value value) { it.*outer.*inner = std::move(value); },
+      nb::lock_self(), doc);
+}
+
+template <auto member>
+void plain(nb::class_<CommunicatorOptions>& options, const char* name, const char* doc) {
+  options.def_rw(name, member, nb::lock_self(), doc);
 }
 
 void bind_options(nb::module_& module) {
@@ -56,22 +62,23 @@ void bind_options(nb::module_& module) {
                                 "When a call that does not move is logged; 0: never.");
   seconds<&Options::heartbeat>(options, "heartbeat", true,
                                "Silence in seconds after which a rank is lost; 0: never.");
-  options.def_rw("name", &Options::name, "The communicator's errors begin with it.")
-      .def_rw("transport", &Options::transport,
-              "'tcp', 'verbs', 'shm', 'inproc', a list, or '^' and what not to use.")
-      .def_rw("algorithm", &Options::algorithm,
-              "An algorithm for every call that has it; empty: by cost.")
-      .def_rw("max_lanes", &Options::max_lanes,
-              "The most parallel lanes of an algorithm; 0: by cost.")
-      .def_rw("deterministic", &Options::deterministic,
-              "Sums of floats depend on contributions and ranks alone.")
-      .def_rw("checksum", &Options::checksum, "Data over TCP and RDMA carry a CRC32C.")
-      .def_rw("eager_limit", &Options::eager_limit,
-              "Bytes up to which a send does not wait for its receive.")
-      .def_rw("strict_sends", &Options::strict_sends, "Every send waits for its receive.")
-      .def_rw("interface", &Options::interface, "The interface for connections, by name or prefix.")
-      .def_rw("socket_family", &Options::socket_family, "'ipv4', 'ipv6', or empty for either.")
-      .def_rw("token", &Options::token, "The job's token; empty: loopback addresses only.");
+  plain<&Options::name>(options, "name", "The communicator's errors begin with it.");
+  plain<&Options::transport>(
+      options, "transport", "'tcp', 'verbs', 'shm', 'inproc', a list, or '^' and what not to use.");
+  plain<&Options::algorithm>(options, "algorithm",
+                             "An algorithm for every call that has it; empty: by cost.");
+  plain<&Options::max_lanes>(options, "max_lanes",
+                             "The most parallel lanes of an algorithm; 0: by cost.");
+  plain<&Options::deterministic>(options, "deterministic",
+                                 "Sums of floats depend on contributions and ranks alone.");
+  plain<&Options::checksum>(options, "checksum", "Data over TCP and RDMA carry a CRC32C.");
+  plain<&Options::eager_limit>(options, "eager_limit",
+                               "Bytes up to which a send does not wait for its receive.");
+  plain<&Options::strict_sends>(options, "strict_sends", "Every send waits for its receive.");
+  plain<&Options::interface>(options, "interface",
+                             "The interface for connections, by name or prefix.");
+  plain<&Options::socket_family>(options, "socket_family", "'ipv4', 'ipv6', or empty for either.");
+  plain<&Options::token>(options, "token", "The job's token; empty: loopback addresses only.");
   nested<&Options::shm, &SharedMemoryOptions::slot_bytes>(options, "slot_bytes",
                                                           "Bytes of shared memory for slots.");
   nested<&Options::shm, &SharedMemoryOptions::single_copy>(options, "single_copy",
@@ -126,6 +133,7 @@ struct Registered {
 };
 
 int export_memory(PyObject* self, Py_buffer* view, int flags) {
+  const nb::ft_object_guard lock(self);
   auto* const it = nb::inst_ptr<Registered>(self);
   if (it->memory.data() == nullptr) {
     PyErr_SetString(PyExc_BufferError, "this memory has been freed");
@@ -137,7 +145,10 @@ int export_memory(PyObject* self, Py_buffer* view, int flags) {
   return 0;
 }
 
-void end_export(PyObject* self, Py_buffer*) { nb::inst_ptr<Registered>(self)->exports--; }
+void end_export(PyObject* self, Py_buffer*) {
+  const nb::ft_object_guard lock(self);
+  nb::inst_ptr<Registered>(self)->exports--;
+}
 
 void bind_memory(nb::module_& module) {
   static PyType_Slot slots[] = {
@@ -149,7 +160,8 @@ void bind_memory(nb::module_& module) {
       module, "Memory",
       "Memory that ranks of this host read where it lies: numpy.frombuffer(memory, dtype).",
       nb::type_slots(slots))
-      .def("__len__", [](const Registered& it) { return it.memory.size_bytes(); })
+      .def(
+          "__len__", [](const Registered& it) { return it.memory.size_bytes(); }, nb::lock_self())
       .def(
           "free",
           [](Registered& it) {
@@ -159,7 +171,7 @@ void bind_memory(nb::module_& module) {
             }
             it.memory.reset();
           },
-          "Frees it now. Raises BufferError while arrays use it.");
+          nb::lock_self(), "Frees it now. Raises BufferError while arrays use it.");
   module.def(
       "allocate", [](std::size_t bytes) { return Registered{ccoll::allocate(bytes)}; }, "bytes"_a,
       "New registered memory, all zero: a few large buffers, of 16 KiB and more, that are sent "

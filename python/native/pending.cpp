@@ -20,7 +20,11 @@ constexpr std::chrono::milliseconds kSlice{50};
 /// A call that is over so soon is not worth letting another thread have the GIL.
 constexpr std::chrono::microseconds kSpin{5};
 
+#if defined(NB_FREE_THREADED)
+std::atomic<bool> gil_is_released{true};
+#else
 std::atomic<bool> gil_is_released{false};
+#endif
 
 std::atomic<int> inside{0};
 std::atomic<bool> ending{false};
@@ -76,15 +80,20 @@ void release_gil_in_calls() { gil_is_released.store(true, std::memory_order_rela
 bool releases_gil() { return gil_is_released.load(std::memory_order_relaxed); }
 
 void Keeper::keep(ccoll::Work work, std::vector<Held> held) {
+  const nb::ft_lock_guard lock(mutex_);
   kept_.emplace_back(std::move(work), std::move(held));
 }
 
+Keeper::Kept Keeper::take() {
+  const nb::ft_lock_guard lock(mutex_);
+  return std::exchange(kept_, {});
+}
+
 void Keeper::sweep() {
-  if (kept_.empty()) return;
-  std::vector<std::pair<ccoll::Work, std::vector<Held>>> still;
-  for (auto& each : std::exchange(kept_, {}))
-    if (!test(each.first)) still.push_back(std::move(each));
-  for (auto& each : still) kept_.push_back(std::move(each));
+  // Testing makes progress, and dropping an array may run Python, so neither is done under the
+  // lock.
+  for (auto& [work, held] : take())
+    if (!test(work)) keep(std::move(work), std::move(held));
 }
 
 std::chrono::milliseconds limit_of(std::optional<double> seconds, const char* name) {

@@ -15,7 +15,8 @@ namespace ccoll::python {
 
 /// From now on threads enter the library without the GIL. They must from the first reduction by a
 /// Python function on, since the library may call Python under its locks. They must, too, where
-/// ranks have GPUs: a call of a team begins once all its threads have made it.
+/// ranks have GPUs: a call of a team begins once all its threads have made it. In a Python without
+/// the GIL they always do: a thread that waits for the library's locks would hold up the collector.
 void release_gil_in_calls();
 bool releases_gil();
 
@@ -30,16 +31,20 @@ class MaybeAway {
   std::optional<nb::gil_scoped_release> away_;
 };
 
-/// Arrays of operations that nobody holds a Work of, until the operations are over. Used with the
-/// GIL.
+/// Arrays of operations that nobody holds a Work of, until the operations are over. Any thread of
+/// Python's may use it.
 class Keeper {
  public:
   void keep(ccoll::Work work, std::vector<Held> held);
   void sweep();
-  void clear() { kept_.clear(); }
+  void clear() { take(); }
 
  private:
-  std::vector<std::pair<ccoll::Work, std::vector<Held>>> kept_;
+  using Kept = std::vector<std::pair<ccoll::Work, std::vector<Held>>>;
+  Kept take();
+
+  nb::ft_mutex mutex_;
+  Kept kept_;
 };
 
 /// Threads that are in the library, or come from it, and will want the GIL: the interpreter must
@@ -71,7 +76,7 @@ struct Outcome {
   nb::object result(const ccoll::Work& work);
 };
 
-/// ccoll.Work.
+/// ccoll.Work. Its methods run one at a time, except while they wait.
 class Pending {
  public:
   Pending(ccoll::Work work, std::vector<Held> held, Outcome outcome, std::shared_ptr<Keeper> keeper)

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many threads at once: the package keeps its promises by itself, without Python's GIL."""
+
+import subprocess
+import sys
+import sysconfig
+import threading
+
+import numpy as np
+import pytest
+from support import ranks
+
+import ccoll
+
+THREADS = 8
+
+
+def at_once(function, threads=THREADS):
+    """Calls function(number) in that many threads at the same moment; returns the results, raises the first error."""
+    gate = threading.Barrier(threads)
+    results, errors = [None] * threads, []
+
+    def call(number):
+        gate.wait(20)
+        try:
+            results[number] = function(number)
+        except BaseException as error:
+            errors.append(error)
+
+    all_threads = [threading.Thread(target=call, args=(number,), daemon=True) for number in range(threads)]
+    for each in all_threads:
+        each.start()
+    for each in all_threads:
+        each.join(60)
+        assert not each.is_alive(), "a thread hangs"
+    if errors:
+        raise errors[0]
+    return results
+
+
+@pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python has a GIL")
+def test_the_package_leaves_the_gil_off():
+    said = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "import ccoll, sys; print(sys._is_gil_enabled())"],
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert said.stdout.strip() == "False", said.stderr
+
+
+def test_ranks_in_threads_meet_many_types_of_arrays():
+    types = [np.int8, np.uint16, np.int32, np.int64, np.float16, np.float32, np.float64, np.complex64, np.complex128]
+
+    def check(comm):
+        for turn in range(200):
+            kind = types[(turn * 5) % len(types)]
+            total = comm.all_reduce(np.full(7, comm.rank + 1, kind))
+            assert total.dtype == kind and (total == 10).all()
+
+    ranks(4, check)
+
+
+def test_one_work_is_waited_for_by_many_threads():
+    def check(comm):
+        for _ in range(20):
+            out = np.zeros(1000)
+            work = comm.all_reduce_async(np.ones(1000), out)
+            told = []
+            work.on_done(told.append)
+
+            def wait(number, work=work):
+                while number % 2 and not work.done():
+                    pass
+                return work.wait(20) if number % 3 else (work.wait(20), work.exception())[0]
+
+            for result in at_once(wait, 4):
+                assert result is out and (out == 2).all()
+        return True
+
+    assert ranks(2, check) == [True, True]
+
+
+def test_each_thread_has_a_tag_in_one_communicator():
+    def check(comm):
+        other = 1 - comm.rank
+
+        def talk(tag):
+            for turn in range(100):
+                out = np.zeros(3, np.int64)
+                # Nobody waits for this one: the communicator keeps its array.
+                comm.send_async(np.full(3, 1000 * tag + turn), other, tag)
+                comm.recv(out, other, tag)
+                assert out.tolist() == [1000 * tag + turn] * 3
+
+        at_once(talk)
+
+    ranks(2, check)
+
+
+def test_a_communicator_is_closed_while_others_call_it():
+    for _ in range(10):
+        (comm,) = ccoll.create_all(1)
+
+        def call(number, comm=comm):
+            if number == 0:
+                comm.close()
+                return
+            try:
+                while not comm.closed:
+                    assert comm.all_reduce(np.ones(5)).tolist() == [1.0] * 5
+            except ccoll.Aborted:
+                pass
+
+        at_once(call, 4)
+        assert comm.closed
+
+
+def test_communicators_are_made_and_dropped_by_many_threads():
+    def make(number):
+        for turn in range(5):
+            with ccoll.create_all(1, name=f"thread {number} turn {turn}")[0] as comm:
+                assert comm.name == f"thread {number} turn {turn}"
+                assert comm.duplicate().size == 1
+
+    at_once(make, 4)
+
+
+def test_options_are_set_by_many_threads():
+    options = ccoll.Options()
+    names = [f"the name of thread {number}, which is long" for number in range(THREADS)]
+
+    def change(number):
+        for _ in range(500):
+            options.name = names[number]
+            assert options.name in names
+            options.timeout = number + 1.0
+
+    at_once(change)
+    assert options.name in names and 1 <= options.timeout <= THREADS
+
+
+def test_one_thread_alone_enters_a_group():
+    for _ in range(20):
+        group = ccoll.CallGroup()
+        inside = threading.Barrier(4)
+
+        def enter(_, group=group, inside=inside):
+            try:
+                with group:
+                    inside.wait(20)
+                    return 1
+            except ccoll.InvalidArgument:
+                inside.wait(20)
+                return 0
+
+        assert sum(at_once(enter, 4)) == 1
+
+
+def test_registered_memory_is_exported_and_freed_by_many_threads():
+    for _ in range(20):
+        memory = ccoll.allocate(1 << 16)
+
+        def use(_, memory=memory):
+            refused = 0
+            for _ in range(50):
+                try:
+                    with memoryview(memory) as view:
+                        view[7] = 1
+                        with pytest.raises(BufferError, match="arrays still use"):
+                            memory.free()
+                        refused += 1
+                except BufferError as freed:
+                    assert "freed" in str(freed)
+            return refused
+
+        assert at_once(use, 4) == [50] * 4
+        memory.free()
+
+
+def test_a_function_of_python_reduces_in_many_communicators():
+    def check(_):
+        def longest(comm):
+            most = comm.all_reduce(np.array([comm.rank, 5 - comm.rank]), op=lambda a, b: np.maximum(a, b))
+            assert most.tolist() == [1, 5]
+
+        for _ in range(5):
+            ranks(2, longest)
+
+    at_once(check, 3)

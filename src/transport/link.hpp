@@ -97,14 +97,35 @@ struct LinkReport {
   std::uint64_t retries = 0;
 };
 
-class SendLink {
+/// The part of the contract that both ends have in common.
+class LinkEnd {
  public:
-  virtual ~SendLink() = default;
+  virtual ~LinkEnd() = default;
 
-  /// Maximum bytes of a slice here: kCommonSliceBytes or more.
-  virtual std::size_t most_bytes() const { return kMaxSliceBytes; }
+  /// Whether the peer's end has ever been connected: then its leaving shows on this link too.
+  virtual bool connected() const = 0;
+  /// Null while the link works.
+  virtual const Failure* failure() const = 0;
+  virtual LinkReport report() const { return {}; }
+
+  /// The peer has gone. Its slices are still delivered, for which a network link may have to wait;
+  /// then calls that wait for it fail with `why`. There is no room to a lost peer. Slices to a peer
+  /// that left are sent, read or not. A lost peer that has not connected this link never will.
+  virtual void peer_gone(Departure /*how*/, const Failure& /*why*/) {}
+  /// After a failure: once this returns, the peer neither reads memory that was lent here nor
+  /// writes to memory that was offered or announced, and nothing more arrives if it could be
+  /// written there. If a late reader is unavoidable, it detects that before it uses the data.
+  /// Bounded.
+  virtual void revoke() = 0;
+
+  /// Registers such memory with the device of this link, once connected; or says why it cannot.
+  virtual Result<std::shared_ptr<const DirectMemory>> make_direct(const ExportedMemory& /*memory*/);
+};
+
+class SendLink : public LinkEnd {
+ public:
   /// The best slice size for `whole` lent bytes with this copier, if the receiver offers a place
-  /// for each slice. May exceed most_bytes().
+  /// for each slice. May exceed kCommonSliceBytes.
   virtual std::size_t good_bytes(std::uint64_t /*whole*/, Copier /*copier*/) const {
     return 128 << 10;
   }
@@ -153,14 +174,10 @@ class SendLink {
 
   /// A hint: the next `bytes` that are lent lie contiguously from `data` on, so that a link can
   /// prepare all of it at once. The memory must stay untouched until all of it is lent and
-  /// drained() holds, or until revoke().
-  virtual void announce(const std::byte* /*data*/, std::size_t /*bytes*/) {}
-  /// Registers such memory with the device of this link, once connected; or says why it cannot.
-  virtual Result<std::shared_ptr<const DirectMemory>> make_direct(const ExportedMemory& memory);
-  /// As announce(), for memory from make_direct(). This is no hint: all of it will be lent, and no
-  /// CPU reads it.
-  virtual void announce_direct(const std::byte* /*data*/, std::size_t /*bytes*/,
-                               std::shared_ptr<const DirectMemory> /*memory*/) {}
+  /// drained() holds, or until revoke(). `memory` is what make_direct() made of it, or null. With
+  /// it this is no hint: all of it will be lent, and no CPU reads it.
+  virtual void announce(const std::byte* /*data*/, std::size_t /*bytes*/,
+                        const std::shared_ptr<const DirectMemory>& /*memory*/) {}
   /// Advances pushed slices; true if anything moved.
   virtual bool progress() = 0;
   /// Whether lent memory belongs to its owner again, and pushed slices arrive without further
@@ -169,23 +186,10 @@ class SendLink {
   /// Begins the part of revoke() that may have to wait, so that several links wait at the same
   /// time.
   virtual void begin_revoke() {}
-  /// After a failure: once this returns, either nobody reads lent memory, or a late reader detects
-  /// that before it uses the data. Bounded.
-  virtual void revoke() = 0;
-
-  /// The peer has gone and takes nothing more: calls that wait for it fail with `why`. There is no
-  /// room to a lost peer. Slices to a peer that left are sent, read or not.
-  virtual void peer_gone(Departure /*how*/, const Failure& /*why*/) {}
-  /// Whether the peer's end has ever been connected.
-  virtual bool connected() const = 0;
-  virtual const Failure* failure() const = 0;
-  virtual LinkReport report() const { return {}; }
 };
 
-class ReceiveLink {
+class ReceiveLink : public LinkEnd {
  public:
-  virtual ~ReceiveLink() = default;
-
   /// The whole slice at the front. `data` may be the offered memory.
   struct View {
     SliceHeader header;
@@ -204,22 +208,17 @@ class ReceiveLink {
   virtual void offer_beyond(std::size_t /*bytes*/) {}
   /// A hint: the payloads after those announced so far, whole slices of `bytes` together, may be
   /// put contiguously from `data` on, until popped or revoked. Once a link announces any payload,
-  /// it announces all; `data` is null for those that may not be placed.
-  virtual void announce(std::byte* /*data*/, std::size_t /*bytes*/) {}
-  /// As SendLink::make_direct().
-  virtual Result<std::shared_ptr<const DirectMemory>> make_direct(const ExportedMemory& memory);
-  /// As announce(), for memory from make_direct(). If a payload arrives elsewhere, the CPU cannot
-  /// copy it there.
-  virtual void announce_direct(std::byte* /*data*/, std::size_t /*bytes*/,
-                               std::shared_ptr<const DirectMemory> /*memory*/) {}
+  /// it announces all; `data` is null for those that may not be placed. `memory` is what
+  /// make_direct() made of it, or null. With it this is no hint: the CPU cannot copy a payload
+  /// there that arrives elsewhere.
+  virtual void announce(std::byte* /*data*/, std::size_t /*bytes*/,
+                        const std::shared_ptr<const DirectMemory>& /*memory*/) {}
   /// Tells the sender whether slices of this class are rather to be lent (prefers_loans). A hint.
   virtual void prefer_loans(LoanClass /*loans*/, bool /*prefers*/) {}
   /// Null until the front slice is whole (or the link has failed). Moves bytes.
   virtual const View* front() = 0;
   /// Whether front() would return a slice, from what has arrived; moves nothing.
   virtual bool whole() const = 0;
-  /// Whether the peer's end has ever been connected: then its leaving shows on this link too.
-  virtual bool connected() const = 0;
   /// Call before reading the view: false if its owner took it back, which fails the call.
   virtual bool begin_read() = 0;
   /// For a caller that reads from several links: call after the last read of all and before the
@@ -228,17 +227,6 @@ class ReceiveLink {
   /// Call after the last read, before pushing anything computed from it: false if its owner took it
   /// back, which fails the call. Ends every read that begin_read() began.
   [[nodiscard]] virtual bool pop() = 0;
-
-  /// After a failure: once this returns, no peer writes to offered or announced memory, and nothing
-  /// more arrives if it could be written there. Bounded.
-  virtual void revoke() {}
-
-  /// The peer has gone. Its slices are still delivered; then the link fails with `why`. A network
-  /// link may have to wait for data in flight. A lost peer that has not connected this link never
-  /// will.
-  virtual void peer_gone(Departure /*how*/, const Failure& /*why*/) {}
-  virtual const Failure* failure() const = 0;
-  virtual LinkReport report() const { return {}; }
 };
 
 /// For links that cannot reach such memory.
@@ -246,11 +234,7 @@ inline tl::unexpected<Failure> cannot_be_direct() {
   return fail(ErrorKind::unsupported, "the link is not one over RDMA without checksums");
 }
 
-inline Result<std::shared_ptr<const DirectMemory>> SendLink::make_direct(const ExportedMemory&) {
-  return cannot_be_direct();
-}
-
-inline Result<std::shared_ptr<const DirectMemory>> ReceiveLink::make_direct(const ExportedMemory&) {
+inline Result<std::shared_ptr<const DirectMemory>> LinkEnd::make_direct(const ExportedMemory&) {
   return cannot_be_direct();
 }
 

@@ -82,6 +82,7 @@ class Receiver final : public ReceiveLink {
   bool connected() const override { return true; }
   bool begin_read() override { return true; }
   bool pop() override { return true; }
+  void revoke() override {}
   const Failure* failure() const override { return nullptr; }
 
  private:

@@ -29,6 +29,7 @@ class Recorded final : public ReceiveLink {
     done_.push_back("pop " + name_);
     return is_good_;
   }
+  void revoke() override {}
   const Failure* failure() const override { return nullptr; }
 
  private:

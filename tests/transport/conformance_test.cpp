@@ -48,7 +48,8 @@ TEST_CASE("link: slices of any size arrive whole, in order, sent, pushed, lent o
     std::vector<std::byte> place;
     for (std::uint64_t i = 0; i < kSlices; i++) {
       const auto scale = std::uniform_int_distribution(0, 18)(random);
-      sent.push_back(pattern(i, at_most(1 + random() % (std::size_t{1} << scale), *pair.sender)));
+      sent.push_back(
+          pattern(i, std::min(1 + random() % (std::size_t{1} << scale), kCommonSliceBytes)));
     }
     std::uint64_t pushed = 0, popped = 0;
     bool offered = false, right = true;
@@ -134,7 +135,7 @@ TEST_CASE("link: holds at least kLinkSlots slices while nobody reads, and no end
     CAPTURE(kind.name);
     Pair pair(kind);
     pair.open();
-    const auto data = pattern(2, at_most(1 << 20, *pair.sender));
+    const auto data = pattern(2, kCommonSliceBytes);
     const auto taken = fill(pair, [&](std::uint64_t i) { push(*pair.sender, i, data); });
     CHECK(taken >= kLinkSlots);
     CHECK(taken < kEndless);
@@ -238,7 +239,7 @@ TEST_CASE("link: a sender learns that its receiver has gone", "[transport][confo
     push(*pair.sender, 0, pattern(4, 10));
     REQUIRE(eventually(pair, [&] { return pair.receiver->front() != nullptr; }));
     pair.receiver.reset();
-    const auto data = pattern(5, at_most(1 << 20, *pair.sender));
+    const auto data = pattern(5, kCommonSliceBytes);
     std::uint64_t sequence = 1;
     REQUIRE(eventually(pair, [&] {
       if (pair.sender->has_room()) push(*pair.sender, sequence++, data);
@@ -254,8 +255,8 @@ TEST_CASE("link: once revoke has returned, nobody reads lent memory", "[transpor
     CAPTURE(kind.name);
     Pair pair(kind);
     pair.open();
-    // More than sockets hold, so that the sender still needs some of it.
-    std::vector<std::byte> lent = pattern(6, at_most(2 << 20, *pair.sender));
+    // Until the link takes no more, so that the sender still needs some of it.
+    std::vector<std::byte> lent = pattern(6, kCommonSliceBytes);
     const auto original = lent;
     const auto sequence = fill(
         pair, [&](std::uint64_t i) { pair.sender->lend(header(i, lent.size()), lent.data()); });
@@ -448,7 +449,7 @@ TEST_CASE("link: one that was not opened before its communicator ended has nobod
       if (!comes_late) pair.open_sender();
       pair.of(1).forget(pair.communicator);
       if (comes_late) pair.open_sender();
-      const auto data = pattern(5, at_most(1 << 20, *pair.sender));
+      const auto data = pattern(5, kCommonSliceBytes);
       std::uint64_t sequence = 0;
       REQUIRE(eventually(pair, [&] {
         if (pair.sender->has_room()) push(*pair.sender, sequence++, data);

@@ -131,11 +131,6 @@ inline SliceHeader header(std::uint64_t sequence, std::size_t bytes) {
   return {sequence, {}, static_cast<std::uint32_t>(bytes), 0};
 }
 
-/// The most bytes that a slice may have, up to `bytes`.
-inline std::size_t at_most(std::size_t bytes, const SendLink& link) {
-  return std::min(bytes, link.most_bytes());
-}
-
 inline std::vector<std::byte> pattern(std::uint64_t seed, std::size_t bytes) {
   std::vector<std::byte> data(bytes);
   std::mt19937_64 random(seed);

@@ -151,8 +151,8 @@ TEST_CASE("placing: slices of what is announced follow one another to where they
         std::byte* const from = input.data();
         std::byte* const to = output.data();
         input.fill(i);
-        pair.receiver->announce(to, kBytes);
-        pair.sender->announce(from, kBytes);
+        pair.receiver->announce(to, kBytes, nullptr);
+        pair.sender->announce(from, kBytes, nullptr);
         if (i % 2 == 0) pause(pair);
         // The first and the last slice are not whole slices.
         std::size_t sent = 0, taken = 0, next = 100;

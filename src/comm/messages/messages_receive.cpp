@@ -272,11 +272,9 @@ Status Messages::take(Channel& channel, MessageOperation& recv, const Envelope& 
       channel.in_bulk = *link;
     }
     auto* const rest = recv.output + head_bytes;
-    if (recv.direct)
-      channel.in_bulk->announce_direct(rest, envelope.bytes - head_bytes, recv.direct);
-    else  // What the host copies has a place only for each slice.
-      channel.in_bulk->announce(recv.to_device || recv.row_bytes > 0 ? nullptr : rest,
-                                envelope.bytes - head_bytes);
+    // A payload that the host copies has a place only for each slice.
+    const bool is_copied = !recv.direct && (recv.to_device || recv.row_bytes > 0);
+    channel.in_bulk->announce(is_copied ? nullptr : rest, envelope.bytes - head_bytes, recv.direct);
   }
   return push_control(channel);
 }

@@ -147,10 +147,8 @@ Status Messages::cleared_to_send(Channel& channel, const Frame& clear_to_send) {
     const auto* const rest = send.input + send.moved_bytes;
     if (send.to_host)
       send.to_host->begin(channel.peer, rest, send.bytes);
-    else if (send.direct)
-      channel.out_bulk->announce_direct(rest, send.bytes - send.moved_bytes, send.direct);
     else if (send.row_bytes == 0)
-      channel.out_bulk->announce(rest, send.bytes - send.moved_bytes);
+      channel.out_bulk->announce(rest, send.bytes - send.moved_bytes, send.direct);
     channel.sending.push_back(&send);
   }
   return {};

@@ -53,6 +53,7 @@ class InprocReceiveLink final : public ReceiveLink {
   bool begin_read() override;
   void end_read() override;
   bool pop() override;
+  void revoke() override {}
   void peer_gone(Departure how, const Failure& why) override {
     if (how == Departure::lost) lost_ = why;
   }

@@ -117,8 +117,9 @@ void ShmSendLink::grow() {
   if (slots_.bytes() >= most || slots_.grow(most - slots_.bytes())) writer_.use(lines_);
 }
 
-void ShmSendLink::announce(const std::byte* data, std::size_t bytes) {
-  if (fallback_link_) return fallback_link_->announce(data, bytes);
+void ShmSendLink::announce(const std::byte* data, std::size_t bytes,
+                           const std::shared_ptr<const DirectMemory>& /*memory*/) {
+  if (fallback_link_) return fallback_link_->announce(data, bytes, nullptr);
   if (ring_->is_thrifty) return;
   grows_ = oversubscribed_ || bytes <= kMostFarAhead;
   if (!grows_) writer_.use(kLinkSlots);

@@ -77,7 +77,6 @@ class ShmSendLink final : public SendLink {
               std::shared_ptr<HugePages> huge_pages, std::shared_ptr<Fallback> fallback);
   ~ShmSendLink() override;
 
-  std::size_t most_bytes() const override { return kSlotBytes; }
   std::size_t good_bytes(std::uint64_t whole, Copier copier) const override;
   bool copies_once() const override { return !fallback_link_ && is_fetched(); }
   bool prefers_loans(LoanClass loans) const override {
@@ -91,7 +90,8 @@ class ShmSendLink final : public SendLink {
   Sent send(const SliceHeader& header, const std::byte* data) override;
   std::byte* shared_room(const std::byte* data, std::size_t bytes) override;
   bool push_shared(const SliceHeader& header, const std::byte* shared) override;
-  void announce(const std::byte* data, std::size_t bytes) override;
+  void announce(const std::byte* data, std::size_t bytes,
+                const std::shared_ptr<const DirectMemory>& memory) override;
   bool progress() override;
   bool drained() override { return fallback_link_ ? fallback_link_->drained() : writer_.drained(); }
   void begin_revoke() override;

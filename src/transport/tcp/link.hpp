@@ -131,6 +131,7 @@ class TcpReceiveLink final : public ReceiveLink {
   bool connected() const override { return stream_.fd() >= 0; }
   bool begin_read() override { return true; }
   bool pop() override;
+  void revoke() override {}
   /// A goodbye needs no action: the end of the stream comes after everything that was sent.
   void peer_gone(Departure how, const Failure& why) override {
     if (how == Departure::lost) stream_.peer_lost(why);

@@ -109,9 +109,10 @@ SliceHeader VerbsSendLink::sealed(SliceHeader header, const std::byte* data) con
   return header;
 }
 
-void VerbsSendLink::announce(const std::byte* data, std::size_t bytes) {
-  if (fallback_link_) return fallback_link_->announce(data, bytes);
-  if (pair_) pair_->announce(data, bytes);
+void VerbsSendLink::announce(const std::byte* data, std::size_t bytes,
+                             const std::shared_ptr<const DirectMemory>& memory) {
+  if (fallback_link_) return fallback_link_->announce(data, bytes, nullptr);
+  if (pair_) pair_->announce(data, bytes, pair_->registration_of(memory));
 }
 
 Result<std::shared_ptr<const DirectMemory>> VerbsSendLink::make_direct(
@@ -119,11 +120,6 @@ Result<std::shared_ptr<const DirectMemory>> VerbsSendLink::make_direct(
   // The CPU computes checksums, and cannot read such memory.
   if (!pair_ || is_checked_) return cannot_be_direct();
   return pair_->make_direct(memory);
-}
-
-void VerbsSendLink::announce_direct(const std::byte* data, std::size_t bytes,
-                                    std::shared_ptr<const DirectMemory> memory) {
-  pair_->announce(data, bytes, pair_->registration_of(std::move(memory)));
 }
 
 bool VerbsSendLink::progress() {
@@ -230,24 +226,18 @@ void VerbsReceiveLink::offer(std::byte* data, std::size_t bytes) {
   pair_->offer(pair_->popped_bytes(), data, bytes, true);
 }
 
-void VerbsReceiveLink::announce(std::byte* data, std::size_t bytes) {
+void VerbsReceiveLink::announce(std::byte* data, std::size_t bytes,
+                                const std::shared_ptr<const DirectMemory>& memory) {
   const auto begin = announced_bytes_;
   announced_bytes_ += bytes;
-  if (pair_ && data != nullptr && bytes >= QueuePair::kWorthPlacing)
-    pair_->offer(begin, data, bytes, false);
+  if (pair_ && data != nullptr && (memory || bytes >= QueuePair::kWorthPlacing))
+    pair_->offer(begin, data, bytes, false, pair_->registration_of(memory));
 }
 
 Result<std::shared_ptr<const DirectMemory>> VerbsReceiveLink::make_direct(
     const ExportedMemory& memory) {
   if (!pair_ || checked_as_) return cannot_be_direct();
   return pair_->make_direct(memory);
-}
-
-void VerbsReceiveLink::announce_direct(std::byte* data, std::size_t bytes,
-                                       std::shared_ptr<const DirectMemory> memory) {
-  const auto begin = announced_bytes_;
-  announced_bytes_ += bytes;
-  pair_->offer(begin, data, bytes, false, pair_->registration_of(std::move(memory)));
 }
 
 void VerbsReceiveLink::revoke() {

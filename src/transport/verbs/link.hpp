@@ -30,15 +30,13 @@ class VerbsSendLink final : public SendLink {
         is_checked_(is_checked) {}
   ~VerbsSendLink() override;
 
-  std::size_t most_bytes() const override { return QueuePair::kSlotBytes; }
   bool has_room() override;
   std::byte* room(std::size_t bytes) override;
   void push(const SliceHeader& header) override;
   void lend(const SliceHeader& header, const std::byte* data, Copier copier) override;
-  void announce(const std::byte* data, std::size_t bytes) override;
+  void announce(const std::byte* data, std::size_t bytes,
+                const std::shared_ptr<const DirectMemory>& memory) override;
   Result<std::shared_ptr<const DirectMemory>> make_direct(const ExportedMemory& memory) override;
-  void announce_direct(const std::byte* data, std::size_t bytes,
-                       std::shared_ptr<const DirectMemory> memory) override;
   bool progress() override;
   bool drained() override {
     if (pair_) [[likely]]
@@ -82,10 +80,9 @@ class VerbsReceiveLink final : public ReceiveLink {
 
   const SliceHeader* peek() override;
   void offer(std::byte* data, std::size_t bytes) override;
-  void announce(std::byte* data, std::size_t bytes) override;
+  void announce(std::byte* data, std::size_t bytes,
+                const std::shared_ptr<const DirectMemory>& memory) override;
   Result<std::shared_ptr<const DirectMemory>> make_direct(const ExportedMemory& memory) override;
-  void announce_direct(std::byte* data, std::size_t bytes,
-                       std::shared_ptr<const DirectMemory> memory) override;
   const View* front() override;
   bool whole() const override;
   bool connected() const override {

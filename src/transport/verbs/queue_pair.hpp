@@ -122,7 +122,7 @@ class QueuePair {
   void push(const SliceHeader& header);
   /// False if the device does not know that memory; then push() the slice instead.
   bool lend(const SliceHeader& header, const std::byte* data);
-  void announce(const std::byte* data, std::size_t bytes);
+  /// `memory`: its registration; null: look it up, or register it until it is lent.
   void announce(const std::byte* data, std::size_t bytes,
                 std::shared_ptr<const Registration> memory);
   /// Whether the device has finished reading lent memory.
@@ -146,7 +146,7 @@ class QueuePair {
 
   /// For either end.
   Result<std::shared_ptr<const DirectMemory>> make_direct(const ExportedMemory& memory) const;
-  /// Returns the registration that make_direct() made.
+  /// Returns the registration that make_direct() made; null if `memory` is.
   std::shared_ptr<const Registration> registration_of(
       std::shared_ptr<const DirectMemory> memory) const;
 

@@ -90,15 +90,13 @@ std::shared_ptr<const Registration> QueuePair::take_announced(const std::byte* d
   return next->memory;
 }
 
-void QueuePair::announce(const std::byte* data, std::size_t bytes) {
-  if (bytes < kWorthRegistering || failure_ || device_.find(data, bytes)) return;
-  if (auto memory = device_.register_memory(data, bytes))
-    announced_.push_back({std::move(memory), data, bytes, bytes});
-}
-
 void QueuePair::announce(const std::byte* data, std::size_t bytes,
                          std::shared_ptr<const Registration> memory) {
-  announced_.push_back({std::move(memory), data, bytes, bytes});
+  if (!memory) {
+    if (bytes < kWorthRegistering || failure_ || device_.find(data, bytes)) return;
+    memory = device_.register_memory(data, bytes);
+  }
+  if (memory) announced_.push_back({std::move(memory), data, bytes, bytes});
 }
 
 Result<std::shared_ptr<const DirectMemory>> QueuePair::make_direct(
@@ -111,6 +109,7 @@ Result<std::shared_ptr<const DirectMemory>> QueuePair::make_direct(
 
 std::shared_ptr<const Registration> QueuePair::registration_of(
     std::shared_ptr<const DirectMemory> memory) const {
+  if (!memory) return nullptr;
   auto registration = std::static_pointer_cast<const Registration>(std::move(memory));
   CCOLL_CHECK(device_.is_of_domain(*registration), "memory of another link, of {}",
               device_.path().device);

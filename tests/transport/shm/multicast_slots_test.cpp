@@ -102,9 +102,9 @@ TEST_CASE("shm: a sender is far ahead where ranks outnumber cores, and of short 
     const auto few = oversubscribed ? shm::Ring::kLines : kLinkSlots;
     CHECK(ahead(pair, under_way, shm::kSlicesBeforeGrowth) == few);
     CHECK(ahead(pair, under_way) == few);
-    pair.sender->announce(nullptr, 1 << 20);
+    pair.sender->announce(nullptr, 1 << 20, nullptr);
     CHECK(ahead(pair, under_way) == shm::Ring::kLines);
-    pair.sender->announce(nullptr, 64 << 20);
+    pair.sender->announce(nullptr, 64 << 20, nullptr);
     CHECK(ahead(pair, under_way) == few);
   }
 }

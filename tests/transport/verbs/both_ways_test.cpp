@@ -273,7 +273,7 @@ TEST_CASE("rdma: what was announced and is not lent is let go with the call that
   Both both;
   for (const std::size_t from : {0, 1}) both.open(from);
   for (const std::size_t from : {0, 1}) both.exchange(from, 0);
-  both.senders[0]->announce(message.data(), message.size());
+  both.senders[0]->announce(message.data(), message.size(), nullptr);
   auto announced = kShared;
   announced.registrations++;
   CHECK(rdma::objects() == announced);

@@ -68,7 +68,7 @@ struct Linked {
   explicit Linked(const char* transport = "verbs", const Pair::Setting& setting = {})
       : pair(*find_transport(transport), setting) {
     pair.open();
-    pair.receiver->announce(first.data(), first.size());
+    pair.receiver->announce(first.data(), first.size(), nullptr);
     push(*pair.sender, 0, pattern(0, first.size()));
     take(first.size());
   }
@@ -114,15 +114,15 @@ TEST_CASE("rdma: what is direct at either end or both goes from and to its place
     auto* const place = receives_direct ? to.data() : here.data();
     const auto* const source = sends_direct ? from.data() : data.data();
     if (receives_direct)
-      receiver->announce_direct(place, bytes, receiver->make_direct(to.exported()).value());
+      receiver->announce(place, bytes, receiver->make_direct(to.exported()).value());
     else
-      receiver->announce(place, bytes);
+      receiver->announce(place, bytes, nullptr);
     // Waits until it has seen that; small ordinary memory is not offered.
     for (int i = 0; i < 20; i++) sender->progress();
     if (sends_direct)
-      sender->announce_direct(source, bytes, sender->make_direct(from.exported()).value());
+      sender->announce(source, bytes, sender->make_direct(from.exported()).value());
     else
-      sender->announce(source, bytes);
+      sender->announce(source, bytes, nullptr);
     for (std::size_t done = 0; done < bytes;) {
       const auto slice = std::min(sender->good_bytes(bytes, Copier::receiver), bytes - done);
       REQUIRE(eventually(linked.pair, [&] { return sender->has_room(); }));
@@ -153,9 +153,9 @@ TEST_CASE("rdma: what does not get an offer in time comes through the slots",
   const DeviceMemory from(100, kBytes), to(200, kBytes);
   const auto data = pattern(1, kBytes);
   std::memcpy(from.seen(), data.data(), kBytes);
-  sender->announce_direct(from.data(), kBytes, sender->make_direct(from.exported()).value());
+  sender->announce(from.data(), kBytes, sender->make_direct(from.exported()).value());
   sender->lend(header(1, 5000), from.data());
-  receiver->announce_direct(to.data(), kBytes, receiver->make_direct(to.exported()).value());
+  receiver->announce(to.data(), kBytes, receiver->make_direct(to.exported()).value());
   const auto* const at = linked.take(5000);
   CHECK(at != to.data());
   CHECK(std::memcmp(at, data.data(), 5000) == 0);
@@ -177,9 +177,9 @@ TEST_CASE("rdma: what was revoked is neither read nor written any more, nor know
   auto& sender = linked.pair.sender;
   auto& receiver = linked.pair.receiver;
   const auto before = rdma::objects().registrations;
-  receiver->announce_direct(to.data(), kBytes, receiver->make_direct(to.exported()).value());
+  receiver->announce(to.data(), kBytes, receiver->make_direct(to.exported()).value());
   for (int i = 0; i < 20; i++) sender->progress();
-  sender->announce_direct(from.data(), kBytes, sender->make_direct(from.exported()).value());
+  sender->announce(from.data(), kBytes, sender->make_direct(from.exported()).value());
   CHECK(rdma::objects().registrations == before + 2);
   rdma::plug(false);
   sender->lend(header(1, kBytes), from.data());

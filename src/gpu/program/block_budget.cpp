@@ -32,7 +32,9 @@ std::uint32_t BlockBudget::room_as_holder(const void* team, int device,
     least = std::min(least, taken.at_once);
     (of.second == team ? own : others) += taken.blocks;
   }
-  const std::uint32_t all = (std::min(at_once, least) - kForSteps) / kCallsOfTeam;
+  // A device may run no block of a kernel that needs more than it has.
+  const std::uint32_t run = std::max(std::min(at_once, least), kForSteps);
+  const std::uint32_t all = (run - kForSteps) / kCallsOfTeam;
   if (others > all) return 0;
   const std::uint32_t room = (all - others + 1) / 2;
   if (own <= room) return room;

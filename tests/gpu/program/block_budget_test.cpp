@@ -180,3 +180,11 @@ TEST_CASE("block budget: the next team always has some, as long as there is any"
   }
   CHECK(left == 0);
 }
+
+TEST_CASE("block budget: there is no room where a device runs no block", "[engine][device]") {
+  BlockBudget budget;
+  const int team = 0;
+  CHECK(budget.room(&team, 0, 0) == 0);
+  const BlockBudget::Need need{0, 1, 0};
+  CHECK_FALSE(budget.take(&team, {&need, 1}));
+}

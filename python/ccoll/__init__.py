@@ -98,14 +98,16 @@ def create(id=None, *, store=None, rank=None, size=None, options=None, **setting
     id: a UniqueId, or its bytes, which every rank was handed.
     store: a Store that all ranks reach.
         Any object serves that has a Store's methods set, get, compare_set and list.
-    options: an Options; settings: its attributes by name (`timeout=30`), which count beside the environment.
+    options: an Options; settings: its attributes by name, which count beside the environment. `start_timeout=60`
+        limits this call, `timeout=30` those of the communicator, in seconds.
 
     Raises InvalidArgument, TimeoutError (names the ranks that are missing), Mismatch (different options),
     Unsupported, Exhausted, PeerLost. Ctrl-C ends it.
     """
     if id is None and store is None:
         if rank is not None or size is not None:
-            raise TypeError("create: rank and size are given alone: expected an id or a store beside them")
+            given = "size" if rank is None else "rank" if size is None else "rank and size"
+            raise TypeError(f"create: {given} given without an id or a store: expected one of these, too")
     elif id is not None and store is not None:
         raise TypeError("create: id and store are given: expected one of them")
     elif rank is None or size is None:

@@ -40,7 +40,7 @@ Torch* torch() {
   if (made.is_none()) return nullptr;  // torch is being imported just now
   const auto pair = nb::cast<nb::tuple>(made);
   auto* const one = new Torch{nb::object(pair[0]), nb::cast<nb::dict>(pair[1])};
-  // Two threads may have made one; the second stays unused, as long as the process lives.
+  // Two threads may make one each; both stay, as callers may have either.
   known.store(one, std::memory_order_release);
   return one;
 }
@@ -82,10 +82,9 @@ void learn_to_exchange(PyTypeObject* type) {
 /// Whether a bit of torch's says that the values are not those in memory. Only that may be true of
 /// tensors which the interface shows.
 bool has_lazy_bit(PyObject* tensor, bool is_complex) {
-  static PyObject* const is_neg = PyUnicode_InternFromString("is_neg");
-  static PyObject* const is_conj = PyUnicode_InternFromString("is_conj");
-  for (auto* const name : {is_neg, is_conj}) {
-    if (name == is_conj && !is_complex) continue;
+  const auto& names = helpers();
+  for (auto* const name : {names.is_neg.ptr(), names.is_conj.ptr()}) {
+    if (name == names.is_conj.ptr() && !is_complex) continue;
     const auto answer = nb::steal(PyObject_CallMethodObjArgs(tensor, name, nullptr));
     if (!answer.is_valid()) nb::raise_python_error();
     if (answer.ptr() != Py_False) return true;
@@ -421,8 +420,7 @@ bool Held::take_dlpack(const Request& request) {
 }
 
 void Held::release() noexcept {
-  if (has_view_) PyBuffer_Release(&view_);
-  has_view_ = false;
+  if (std::exchange(has_view_, false)) PyBuffer_Release(&view_);
   exported_.reset();
   owner_.reset();
 }

@@ -28,6 +28,8 @@ struct Helpers {
   nb::object torch_map;   ///< () -> (torch.Tensor, {dtype: number of a DataType})
   nb::object combine;     ///< (function, in, inout, type) -> None
   nb::object finish_all;  ///< ((arrays, finishes)) -> arrays
+  nb::object is_neg;      ///< names of a torch.Tensor's methods
+  nb::object is_conj;
 };
 Helpers& helpers();
 

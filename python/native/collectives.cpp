@@ -40,10 +40,10 @@ Pairs pairs_of(Arguments& arguments, handle inputs, handle outs, Form form, int 
   for (std::size_t i = 0; i < count; i++) {
     const nb::object input = given[i];
     const nb::object out = outs.is_none() ? nb::none() : nb::object(nb::borrow(outs)[i]);
-    Output output = output_for(out, input, form, size);
     const auto name = "x[" + std::to_string(i) + "]";
     const auto out_name = "out[" + std::to_string(i) + "]";
     const ConstBlock in = arguments.read(input, name.c_str());
+    Output output = output_for(out, input, form, size);
     pairs.blocks.emplace_back(in, arguments.write(output.array, out_name.c_str()));
     pairs.any_finish = pairs.any_finish || !output.finish.is_none();
     pairs.results.append(output.array);
@@ -238,12 +238,13 @@ nb::object gather(Comm& self, handle x, int root, handle out, Seconds timeout, T
                   Text label) {
   Arguments arguments("gather");
   const auto options = call_options(timeout, algorithm, label);
-  const auto communicator = self.open();
+  const int rank = self.open()->rank();
+  const int size = self.open()->size();
   const auto in = arguments.read(x, "x");
   Output output{nb::none(), nb::none()};
-  Block to(nullptr, in.count * static_cast<std::size_t>(communicator->size()), in.type);
-  if (communicator->rank() == root) {
-    output = output_for(out, x, Form::stacked, communicator->size());
+  Block to(nullptr, in.count * static_cast<std::size_t>(size), in.type);
+  if (rank == root) {
+    output = output_for(out, x, Form::stacked, size);
     to = arguments.write(output.array, "out");
   }
   auto work = make<mode>(self, arguments.in_stream(options), [&](auto& on, const auto& how) {
@@ -260,17 +261,17 @@ nb::object scatter(Comm& self, handle x, handle out, int root, Seconds timeout, 
                    Text label) {
   Arguments arguments("scatter");
   const auto options = call_options(timeout, algorithm, label);
-  const auto communicator = self.open();
-  const bool is_root = communicator->rank() == root;
+  const bool is_root = self.open()->rank() == root;
+  const int size = self.open()->size();
   if (out.is_none() && !is_root)
     refuse(
         "scatter: out is None: expected the array for this rank's part, only the root knows its "
         "size");
   ConstBlock in;
   if (is_root) in = arguments.read(x, "x");
-  auto output = output_for(out, x, Form::part, communicator->size());
+  auto output = output_for(out, x, Form::part, size);
   const auto to = arguments.write(output.array, "out");
-  if (!is_root) in = {nullptr, to.count * static_cast<std::size_t>(communicator->size()), to.type};
+  if (!is_root) in = {nullptr, to.count * static_cast<std::size_t>(size), to.type};
   auto work = make<mode>(self, arguments.in_stream(options), [&](auto& on, const auto& how) {
     if constexpr (mode == Mode::async)
       return on.scatter_async(in, to, root, how);

@@ -23,7 +23,7 @@ namespace {
 using Text = std::string_view;
 using Shared = std::shared_ptr<Communicator>;
 
-/// Those that are open.
+/// Those that Python's objects stand for.
 struct Living {
   nb::ft_mutex mutex;
   std::set<Comm*> all;
@@ -59,22 +59,13 @@ GroupOptions group_options(const std::string& name, Seconds timeout) {
 template <typename End>
 void end(const Comm& self, End end) {
   std::exception_ptr failure;
-  {
+  try {
     const nb::gil_scoped_release away;
-    auto communicator = self.used()->give_up();
-    if (!communicator) return;
-    try {
-      end(*communicator);
-    } catch (const Error& error) {
-      // A function of a reduction cannot end the communicator that it works for.
-      if (error.kind() == ErrorKind::invalid_argument) {
-        self.used()->take_back(std::move(communicator));
-        throw;
-      }
-      failure = std::current_exception();
-    }
+    self.used()->end(end);
+  } catch (const Error&) {
+    failure = std::current_exception();
   }
-  self.keeper()->clear();
+  if (!self.used()->is_open()) self.keeper()->clear();
   if (failure) std::rethrow_exception(failure);
 }
 
@@ -249,10 +240,10 @@ void bind_ends(Class& communicator) {
           "__exit__",
           [](Comm& self, nb::handle type, nb::handle, nb::handle) {
             if (type.is_none()) return close(self);
-            const nb::gil_scoped_release away;
-            const auto communicator = self.used()->give_up();
-            // The caller's exception counts, not ours.
-            if (communicator.use_count() == 1) communicator->leave("an exception in Python");
+            try {
+              end(self, [](Communicator& on) { on.leave("an exception in Python"); });
+            } catch (const Error&) {  // the caller's exception counts
+            }
           },
           nb::arg().none(), nb::arg().none(), nb::arg().none());
 }
@@ -310,19 +301,32 @@ Used::Call::Call(Used& used) : used_(used) {
   throw Error(ErrorKind::aborted, "this communicator is closed");
 }
 
-std::shared_ptr<Communicator> Used::give_up() {
-  if (is_closed_.exchange(true)) return nullptr;
-  // Whoever is in it for longer has begun: a call that makes a communicator, which the end ends.
-  constexpr std::chrono::milliseconds kToBegin{100};
+bool Used::calls_return_within(std::chrono::milliseconds limit) const {
   using Clock = std::chrono::steady_clock;
-  for (const auto begin = Clock::now(); calls_ > 0 && Clock::now() - begin < kToBegin;)
-    std::this_thread::yield();
-  return calls_ > 0 ? communicator_ : std::exchange(communicator_, nullptr);
+  for (const auto begin = Clock::now(); calls_ > 0; std::this_thread::yield())
+    if (Clock::now() - begin > limit) return false;
+  return true;
 }
 
-void Used::take_back(std::shared_ptr<Communicator> communicator) {
-  communicator_ = std::move(communicator);
-  is_closed_ = false;
+void Used::end(const std::function<void(Communicator&)>& end) {
+  using namespace std::chrono_literals;
+  if (is_in_reduction()) {
+    // A call that waits for this very thread would never return.
+    if (!is_open()) return;
+    const Call call(*this);
+    end(*call);
+    is_closed_ = true;
+    return;
+  }
+  if (is_closed_.exchange(true)) return;
+  // A call that makes a communicator may be in it for long. What is aborted returns within 1 s.
+  if (!calls_return_within(100ms)) {
+    communicator_->abort("it was closed while another thread was in a call of it");
+    calls_return_within(2s);
+  }
+  // Whoever is in it even now has begun long ago, and reads the pointer.
+  const auto ended = calls_ > 0 ? communicator_ : std::exchange(communicator_, nullptr);
+  end(*ended);
 }
 
 Comm::Comm(std::shared_ptr<Used> used)
@@ -330,9 +334,11 @@ Comm::Comm(std::shared_ptr<Used> used)
   begins_to_live(this);
 }
 
-Comm::Comm(Comm&& other) noexcept
-    : used_(std::move(other.used_)), keeper_(std::move(other.keeper_)) {
-  begins_to_live(this);
+Comm::Comm(Comm&& other) noexcept {
+  const nb::ft_lock_guard lock(living().mutex);
+  used_ = std::move(other.used_);
+  keeper_ = std::move(other.keeper_);
+  living().all.insert(this);
 }
 
 Comm::~Comm() {
@@ -358,7 +364,7 @@ void close_all() {
   }
   {
     const nb::gil_scoped_release away;
-    for (const auto& each : all) each->give_up().reset();
+    for (const auto& each : all) each->end([](Communicator&) {});
   }
   Inside::await_end();
 }

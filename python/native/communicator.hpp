@@ -4,6 +4,8 @@
 /// ccoll.Communicator, and what its calls have in common.
 
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,14 +47,16 @@ class Used {
   };
 
   bool is_open() const { return !is_closed_; }
-  /// Refuses calls from now on, waits until those that are beginning have begun, and gives the
-  /// communicator away; null where it is closed. The caller must not have the GIL, which calls may
-  /// need to end.
-  std::shared_ptr<Communicator> give_up();
-  /// It is open again, as if it had not been given up.
-  void take_back(std::shared_ptr<Communicator> communicator);
+  /// Refuses calls from now on, and ends the communicator by `end` once no call is in it; does
+  /// nothing where it is closed. A call that is still in it after 100 ms is aborted. The caller
+  /// must not have the GIL, which calls may need to return. Throws what `end` throws; after an
+  /// Error{invalid_argument}, in a function of a reduction, the communicator is open as before.
+  void end(const std::function<void(Communicator&)>& end);
 
  private:
+  /// False if calls are in it when `limit` has passed.
+  bool calls_return_within(std::chrono::milliseconds limit) const;
+
   std::shared_ptr<Communicator> communicator_;
   std::atomic<int> calls_{0};
   std::atomic<bool> is_closed_{false};
@@ -143,6 +147,8 @@ inline Outcome outcome_of(Output output) {
   return {.value = std::move(output.array), .finish = std::move(output.finish)};
 }
 
+/// Whether this thread is in a function of Python that combines contributions.
+bool is_in_reduction();
 /// A reduction of any of its Python forms.
 Reduction reduction_of(nb::handle op);
 /// The same for elements of the call, of which complex numbers have few.

@@ -19,6 +19,15 @@ namespace {
 struct Grid {
   std::shared_ptr<Mesh> mesh;
   std::map<std::string, std::shared_ptr<Used>, std::less<>> axes;
+
+  explicit Grid(std::shared_ptr<Mesh> made) : mesh(std::move(made)) {}
+  Grid(Grid&&) = default;
+  ~Grid() {
+    // Threads that a communicator waits for at its end may need the GIL.
+    const nb::gil_scoped_release away;
+    axes.clear();
+    mesh.reset();
+  }
 };
 
 using Axes = std::vector<std::pair<std::string, int>>;
@@ -37,8 +46,7 @@ Grid make(const Comm& communicator, nb::handle given, const std::string& name, S
   const auto call = communicator.open();
   const auto& parent = call.shared();
   Grid made{interruptible([=] { return std::make_shared<Mesh>(*parent, axes, options); },
-                          [&] { parent->abort("KeyboardInterrupt in Python"); }),
-            {}};
+                          [&] { parent->abort("KeyboardInterrupt in Python"); })};
   for (const auto& axis : axes)
     made.axes.emplace(axis.name, std::make_shared<Used>(std::shared_ptr<Communicator>(
                                      made.mesh, &made.mesh->axis(axis.name))));

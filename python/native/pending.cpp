@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -90,10 +91,12 @@ Keeper::Kept Keeper::take() {
 }
 
 void Keeper::sweep() {
-  // Testing makes progress, and dropping an array may run Python, so neither is done under the
-  // lock.
-  for (auto& [work, held] : take())
-    if (!test(work)) keep(std::move(work), std::move(held));
+  // Testing makes progress, and dropping an array may run Python: neither is done under the lock.
+  auto all = take();
+  for (auto each = all.begin(); each != all.end();)
+    each = test(each->first) ? all.erase(each) : std::next(each);
+  const nb::ft_lock_guard lock(mutex_);
+  kept_.splice(kept_.end(), all);
 }
 
 std::chrono::milliseconds limit_of(std::optional<double> seconds, const char* name) {
@@ -150,9 +153,12 @@ nb::object Outcome::result(const ccoll::Work& work) {
     for (std::size_t i = 0; i < parts.size(); i++) all.append(received(i));
     return all;
   }
+  if (finish.is_none()) return value;
+  nb::object by = finish, from = value, made = by(from), none = nb::none();
+  // Another thread may have been here while Python ran; the first one to be done decides.
   if (!finish.is_none()) {
-    value = finish(value);
-    finish = nb::none();
+    std::swap(finish, none);
+    std::swap(value, made);
   }
   return value;
 }
@@ -165,13 +171,13 @@ Pending::~Pending() {
 nb::object Pending::wait(std::optional<double> timeout) {
   ccoll::Work own = work_;  // another thread may wait, too
   wait_for(own, timeout);
-  held_.clear();
+  const auto dropped = std::exchange(held_, {});
   return outcome_.result(own);
 }
 
 bool Pending::done() {
   if (!test(work_)) return false;
-  held_.clear();
+  const auto dropped = std::exchange(held_, {});
   return true;
 }
 

@@ -4,6 +4,7 @@
 /// Operations under way, and what they keep.
 
 #include <chrono>
+#include <list>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -40,7 +41,7 @@ class Keeper {
   void clear() { take(); }
 
  private:
-  using Kept = std::vector<std::pair<ccoll::Work, std::vector<Held>>>;
+  using Kept = std::list<std::pair<ccoll::Work, std::vector<Held>>>;
   Kept take();
 
   nb::ft_mutex mutex_;
@@ -76,7 +77,8 @@ struct Outcome {
   nb::object result(const ccoll::Work& work);
 };
 
-/// ccoll.Work. Its methods run one at a time, except while they wait.
+/// ccoll.Work. Its methods run one at a time, but others may come in wherever one waits, tests or
+/// lets Python run, as under a GIL. So what a method drops it takes out first.
 class Pending {
  public:
   Pending(ccoll::Work work, std::vector<Held> held, Outcome outcome, std::shared_ptr<Keeper> keeper)

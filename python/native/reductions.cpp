@@ -9,6 +9,8 @@
 namespace ccoll::python {
 namespace {
 
+thread_local bool in_reduction = false;
+
 /// A function of Python that any thread may call and drop.
 class Function {
  public:
@@ -28,6 +30,10 @@ class Function {
       return nb::steal(PyMemoryView_FromMemory(static_cast<char*>(at), bytes, flags));
     };
     std::string failed;
+    const struct InReduction {
+      const bool before = std::exchange(in_reduction, true);
+      ~InReduction() { in_reduction = before; }
+    } here;
     try {
       const auto name = to_string(type);
       helpers().combine(*function_, view(const_cast<void*>(in), PyBUF_READ),
@@ -47,6 +53,13 @@ class Function {
 Reduction custom(nb::object function, std::string name, bool commutative) {
   if (!PyCallable_Check(function.ptr()))
     throw nb::type_error("Reduction.custom: function is not callable");
+  // A ufunc of one input would take the second array as the place of its result.
+  if (const nb::object inputs = nb::getattr(function, "nin", nb::none());
+      PyLong_Check(inputs.ptr()) && nb::cast<int>(inputs) != 2)
+    throw nb::type_error(("op is " + nb::cast<std::string>(nb::repr(function)) + ", which takes " +
+                          std::to_string(nb::cast<int>(inputs)) +
+                          " arrays: expected a function of two")
+                             .c_str());
   release_gil_in_calls();
   const auto shared = std::make_shared<const Function>(std::move(function));
   return Reduction::custom([shared](const void* in, void* inout, std::size_t count,
@@ -71,6 +84,8 @@ std::string name_of(nb::handle function) {
 }
 
 }  // namespace
+
+bool is_in_reduction() { return in_reduction; }
 
 Reduction reduction_of(nb::handle op) {
   if (op.is_none()) return ReduceOp::sum;

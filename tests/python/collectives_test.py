@@ -134,6 +134,11 @@ def test_averages_factors_and_complex_numbers(rng):
     ranks(3, check)
 
 
+def test_a_function_of_one_array_is_refused():
+    with ccoll.create_all(1)[0] as comm, pytest.raises(TypeError, match="'sin'.* takes 1 arrays: expected .* two"):
+        comm.all_reduce(np.ones(3), op=np.sin)
+
+
 def test_a_function_of_python_reduces_in_rank_order(rng):
     lines = rng.integers(1, 9, (4, 6)).astype(np.float64)
 

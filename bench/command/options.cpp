@@ -60,7 +60,7 @@ std::string check_seconds(const std::string& text) {
 std::string check_ranks(const std::string& text) {
   int ranks = 0;
   const bool good = CLI::detail::lexical_cast(text, ranks) && ranks >= 1;
-  return good ? "" : fmt::format("{} is not a number of ranks", text);
+  return good ? "" : fmt::format("{} is not a number of ranks, 1 or more", text);
 }
 
 std::string check_not_negative(const std::string& text) {

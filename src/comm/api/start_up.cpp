@@ -278,7 +278,9 @@ Communicator Communicator::create(const UniqueId& id, int rank, int size,
 
 std::vector<Communicator> Communicator::create_all(int size, const CommunicatorOptions& options,
                                                    std::span<const int> devices) {
-  if (size < 1) check_rank(0, size);
+  if (size < 1)
+    raise({ErrorKind::invalid_argument,
+           fmt::format("create_all: a size of {}: expected 1 or more", size), std::nullopt});
   const auto store = make_inproc_store();
   std::vector<int> ranks(static_cast<std::size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);

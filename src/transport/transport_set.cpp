@@ -49,10 +49,10 @@ Result<const TransportKind*> TransportSet::between(std::uint32_t peer) const {
   }
   return fail(ErrorKind::unsupported,
               "transport {} does not reach rank {} from rank {}, {}{}: choose another "
-              "(CCOLL_TRANSPORT={}) or leave the choice to ccoll",
+              "or leave the choice to ccoll (CCOLL_TRANSPORT, transport)",
               choice_.text(), peer, context_.rank,
               mine.host == theirs.host ? "in another process" : "on another host",
-              reasons_against(choice_, mine, theirs), allowed_);
+              reasons_against(choice_, mine, theirs));
 }
 
 Result<const TransportKind*> TransportSet::in_use_to(std::uint32_t peer) const {

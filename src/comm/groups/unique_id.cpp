@@ -93,9 +93,8 @@ class IdStores {
 };
 
 tl::unexpected<Failure> no_id(std::string_view why) {
-  return fail(
-      ErrorKind::invalid_argument,
-      "these 128 bytes are not an id ({}): pass on exactly what UniqueId::create() returned", why);
+  return fail(ErrorKind::invalid_argument,
+              "these 128 bytes are not an id ({}): pass on exactly those that rank 0 made", why);
 }
 
 }  // namespace

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one table of NCCL's variables, and the fate of each.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <iterator>
 
+#include "core/os_error.hpp"
 #include "core/text.hpp"
 #include "faces/nccl/settings/environment.hpp"
 
@@ -170,8 +173,9 @@ constexpr Entry kTable[] = {
     {"NCCL_DEBUG_*", nothing},
     {"NCCL_WARN_*", nothing},
     {"NCCL_CONF_FILE",
-     [](const std::string&, Settings&) -> Outcome {
-       return {Fate::used, "a file of variables"};
+     [](const std::string& value, Settings&) -> Outcome {
+       if (::access(value.c_str(), R_OK) == 0) return {Fate::used, "a file of variables"};
+       return {Fate::refused, fmt::format("no file that can be read: {}", os_error(errno)), true};
      }},
     {"NCCL_SOCKET_IFNAME", copied<kIfName>},
     {"NCCL_SOCKET_FAMILY", socket_family},

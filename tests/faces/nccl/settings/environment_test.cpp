@@ -72,6 +72,8 @@ TEST_CASE("nccl environment: refused, warned of, and others' own", "[faces][unit
   CHECK(seen("NCCL_SOCKET_FAMILY", "ipv4").fate == Fate::refused);
   CHECK(seen("NCCL_NET_PLUGIN", "aws-ofi").is_warning);
   CHECK_FALSE(seen("NCCL_NET_PLUGIN", "none").is_warning);
+  CHECK(seen("NCCL_CONF_FILE", "/dev/null").fate == Fate::used);
+  CHECK(seen("NCCL_CONF_FILE", "/nosuch").is_warning);
   CHECK(seen("NCCL_ASYNC_ERROR_HANDLING", "1").fate == Fate::silent);
   CHECK(seen("NCCL_TESTS_DEVICE", "1").fate == Fate::silent);
   const auto unknown = seen("NCCL_DEBUGG", "INFO");

@@ -53,10 +53,7 @@ class Joining {
         deadline_(deadline_after(membership.timeout)) {}
 
   Status run() {
-    const std::stop_callback ended(patience_.stop, [hub = hub_, rank = membership_.rank] {
-      const Failure why{
-          ErrorKind::aborted,
-          fmt::format("start-up: the stop token of rank {} (start_stop) ended it", rank), rank};
+    const std::stop_callback ended(patience_.stop, [hub = hub_, why = told_to_end()] {
       Hub::run(hub, [why](Hub& self) { self.give_up(why); });
     });
     Status outcome = meet_all();
@@ -356,10 +353,19 @@ class Joining {
   }
 
   /// Tells everyone, unless the outcome is already known; returns the outcome.
+  /// The failure of a start that this rank's stop token ends, as the other ranks see it.
+  Failure told_to_end() const {
+    const auto rank = membership_.rank;
+    return {ErrorKind::aborted,
+            fmt::format("start-up: the stop token of rank {} (start_stop) ended it", rank), rank};
+  }
+
   Status give_up(const Failure& failure) {
-    on_service([failure](Hub& hub) { hub.give_up(failure); });
+    // A wait that the token ends may fail before the token's callback in run() is called.
+    const auto why = patience_.is_left() ? failure : told_to_end();
+    on_service([why](Hub& hub) { hub.give_up(why); });
     if (const auto outcome = await_outcome(Clock::now() + kServiceLimit)) return *outcome;
-    return tl::unexpected<Failure>(failure);
+    return tl::unexpected<Failure>(why);
   }
 
   const std::shared_ptr<Hub> hub_;

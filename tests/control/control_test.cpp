@@ -4,10 +4,14 @@
 #include <asio/post.hpp>
 #include <catch2/catch.hpp>
 #include <future>
+#include <optional>
+#include <semaphore>
 #include <set>
+#include <stop_token>
 
 #include "control/tree.hpp"
 #include "control/wire.hpp"
+#include "core/patience.hpp"
 #include "harness.hpp"
 
 namespace ccoll::testing {
@@ -26,10 +30,51 @@ std::vector<std::shared_ptr<Recorder>> listen(std::vector<Member>& members,
   return recorders;
 }
 
+/// Hears of a stop before anyone else, as its callback is the youngest, and ends its wait at once.
+class FirstToHear final : public SmallStore {
+ public:
+  void set(std::string_view, std::string_view, Timeout) override {}
+  std::vector<std::string> list(std::string_view, Timeout) override { return {}; }
+  std::string get(std::string_view, Timeout timeout) override {
+    if (!callback_) callback_.emplace(Patience::of_thread().stop, Tell{told_});
+    asked_.release();
+    if (!told_.try_acquire_for(timeout)) throw Error(ErrorKind::timed_out, "no such key");
+    throw Error(ErrorKind::aborted, "the wait was ended");
+  }
+  void await_question() { asked_.acquire(); }
+
+ private:
+  struct Tell {
+    std::counting_semaphore<>& told;
+    void operator()() const {
+      told.release();
+      std::this_thread::sleep_for(200ms);  // meanwhile others do not hear of it
+    }
+  };
+  std::counting_semaphore<> told_{0}, asked_{0};
+  std::optional<std::stop_callback<Tell>> callback_;
+};
+
 /// Long enough for a duplicate notice to arrive if there were one.
 void settle() { std::this_thread::sleep_for(30ms); }
 
 }  // namespace
+
+TEST_CASE("a start that a stop token ends names its rank, whoever hears of it first", "[control]") {
+  std::stop_source source;
+  FirstToHear store;
+  Member member = make_member(2, 3, 20s);
+  std::jthread stops([&] {
+    store.await_question();
+    source.request_stop();
+  });
+  const HavingPatience having({.stop = source.get_token()});
+  const auto joined = member.control->join(store);
+  REQUIRE_FALSE(joined);
+  CHECK(joined.error().kind == ErrorKind::aborted);
+  CHECK(joined.error().culprit == 2);
+  CHECK(joined.error().message.find("stop token of rank 2") != std::string::npos);
+}
 
 TEST_CASE("all ranks end with the same table, for O(1) keys and messages each", "[control]") {
   const std::uint32_t size = GENERATE(1, 2, 3, 4, 5, 7, 8, 16, 64, 256);

@@ -133,7 +133,9 @@ def wait_all(works, timeout=None):
 
     end = None if timeout is None else time.monotonic() + timeout
     results, failure = [], None
-    for work in works:
+    for number, work in enumerate(works):
+        if not callable(getattr(work, "wait", None)):
+            raise TypeError(f"wait_all: works[{number}] is {type(work).__name__}: expected a Work")
         try:
             results.append(work.wait(None if end is None else max(0.0, end - time.monotonic())))
         except Error as error:

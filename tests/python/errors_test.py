@@ -16,6 +16,11 @@ BASES = {
 }  # fmt: skip
 
 
+def test_a_thing_that_is_no_work_is_named():
+    with pytest.raises(TypeError, match=r"works\[0\] is int: expected a Work"):
+        ccoll.wait_all([1])
+
+
 @pytest.mark.parametrize("kind", BASES)
 def test_each_kind_has_a_built_in_base(kind):
     from ccoll import _errors

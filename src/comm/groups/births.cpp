@@ -20,11 +20,10 @@ Result<Ranks> excluded_ranks(std::span<const int> ranks, Rank self, Rank size) {
   for (const int each : ranks) {
     if (each < 0 || static_cast<Rank>(each) >= size)
       return fail(ErrorKind::invalid_argument,
-                  "shrink_without: rank {} to be excluded is not one of {} ranks", each, size);
+                  "shrink: rank {} to be excluded is not one of {} ranks", each, size);
     if (static_cast<Rank>(each) == self)
       return fail(ErrorKind::invalid_argument,
-                  "shrink_without: rank {} would exclude itself; only those that stay call it",
-                  each);
+                  "shrink: rank {} would exclude itself; only those that stay call it", each);
     excluded.push_back(static_cast<Rank>(each));
   }
   std::ranges::sort(excluded);

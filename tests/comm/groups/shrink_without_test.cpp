@@ -104,7 +104,7 @@ TEST_CASE("shrink without: what cannot be is refused at once", "[comm]") {
     const auto me = world.rank();
     const auto refuse = [&](std::vector<int> excluded, const std::string& why) {
       const auto text = message_of([&] { world.shrink_without(excluded); });
-      expect(text == "invalid_argument: shrink_without: " + why, text);
+      expect(text == "invalid_argument: shrink: " + why, text);
     };
     refuse({2}, "rank 2 to be excluded is not one of 2 ranks");
     refuse({-1}, "rank -1 to be excluded is not one of 2 ranks");

@@ -324,7 +324,7 @@ void Used::end(const std::function<void(Communicator&)>& end) {
     communicator_->abort("it was closed while another thread was in a call of it");
     calls_return_within(2s);
   }
-  // Whoever is in it even now has begun long ago, and reads the pointer.
+  // A call that is in it even now began long ago. It may still read the pointer, which stays then.
   const auto ended = calls_ > 0 ? communicator_ : std::exchange(communicator_, nullptr);
   end(*ended);
 }

@@ -78,7 +78,8 @@ struct Outcome {
 };
 
 /// ccoll.Work. Its methods run one at a time, but others may come in wherever one waits, tests or
-/// lets Python run, as under a GIL. So what a method drops it takes out first.
+/// lets Python run, as under a GIL. So a method takes arrays out of its members before it drops
+/// them.
 class Pending {
  public:
   Pending(ccoll::Work work, std::vector<Held> held, Outcome outcome, std::shared_ptr<Keeper> keeper)

@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+from support import in_threads
 
 import ccoll
 
@@ -62,22 +63,11 @@ class Own:
 
 
 def meet(store, size=3, **settings):
-    results, errors = [None] * size, [None] * size
-
     def rank(number):
-        try:
-            with ccoll.create(store=store, rank=number, size=size, **settings) as comm:
-                results[number] = float(comm.all_reduce(np.ones(1))[0])
-        except BaseException as error:
-            errors[number] = error
+        with ccoll.create(store=store, rank=number, size=size, **settings) as comm:
+            return float(comm.all_reduce(np.ones(1))[0])
 
-    threads = [threading.Thread(target=rank, args=(number,), daemon=True) for number in range(size)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(30)
-        assert not each.is_alive(), "a rank hangs"
-    return results, errors
+    return in_threads(size, rank, join=30, what="rank")
 
 
 def test_ranks_meet_in_a_store_written_in_python():

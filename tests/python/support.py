@@ -24,29 +24,44 @@ def blocks(path, language):
         return re.findall(rf"^```{language}\n(.*?)^```$", file.read(), re.M | re.S)
 
 
+def in_threads(count, function, *, join=60, what="thread"):
+    """Runs function(number) in so many threads at the same moment; returns the results and the errors, by number."""
+    gate = threading.Barrier(count)
+    results, errors = [None] * count, [None] * count
+
+    def call(number):
+        try:
+            gate.wait(20)
+            results[number] = function(number)
+        except BaseException as error:
+            errors[number] = error
+
+    threads = [threading.Thread(target=call, args=(number,), daemon=True) for number in range(count)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(join)
+        assert not each.is_alive(), f"a {what} hangs"
+    return results, errors
+
+
 def ranks(size, function, *, close=True, join=60, **settings):
     """Runs function(comm) in a thread per rank; returns the results by rank, or raises the first error."""
     settings = {"timeout": 20, "start_timeout": 20} | settings
     comms = ccoll.create_all(size, **settings)
-    results, errors = [None] * size, [None] * size
 
     def rank(number):
         try:
-            results[number] = function(comms[number])
+            return function(comms[number])
         except BaseException as error:
-            errors[number] = error
             # The others must not wait for it until their time limit.
             try:
                 comms[number].abort(f"{type(error).__name__} in a test")
             except ccoll.Error:
                 pass
+            raise
 
-    threads = [threading.Thread(target=rank, args=(number,), daemon=True) for number in range(size)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(join)
-        assert not each.is_alive(), "a rank hangs"
+    results, errors = in_threads(size, rank, join=join, what="rank")
     failed = [each for each in errors if each is not None]
     if failed:
         raise next((each for each in failed if not isinstance(each, ccoll.Aborted)), failed[0])

@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from support import ranks
+from support import in_threads, ranks
 
 import ccoll
 
@@ -18,25 +18,10 @@ THREADS = 8
 
 
 def at_once(function, threads=THREADS):
-    """Calls function(number) in that many threads at the same moment; returns the results, raises the first error."""
-    gate = threading.Barrier(threads)
-    results, errors = [None] * threads, []
-
-    def call(number):
-        gate.wait(20)
-        try:
-            results[number] = function(number)
-        except BaseException as error:
-            errors.append(error)
-
-    all_threads = [threading.Thread(target=call, args=(number,), daemon=True) for number in range(threads)]
-    for each in all_threads:
-        each.start()
-    for each in all_threads:
-        each.join(60)
-        assert not each.is_alive(), "a thread hangs"
-    if errors:
-        raise errors[0]
+    """The results of function(number) in that many threads at the same moment; raises the first error."""
+    results, errors = in_threads(threads, function)
+    for error in filter(None, errors):
+        raise error
     return results
 
 

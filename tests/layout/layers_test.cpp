@@ -53,25 +53,28 @@ const std::map<std::string, std::string> kMayInclude = {
     {"comm", ""},
     {"comm/api",
      "core system schedule algorithms kernels rendezvous transport engine gpu "
-     "comm/failures comm/groups comm/messages comm/progress comm/record comm/streams"},
+     "comm/collectives comm/failures comm/groups comm/messages comm/progress comm/record "
+     "comm/streams"},
+    {"comm/collectives",
+     "core system verify algorithms engine gpu comm/api comm/failures comm/progress "
+     "comm/record comm/streams"},
     {"comm/failures",
-     "core system net schedule algorithms control transport engine comm comm/api comm/progress "
-     "comm/record"},
+     "core system net schedule algorithms control transport engine comm comm/api "
+     "comm/collectives comm/groups comm/progress comm/record"},
     {"comm/groups",
-     "core system net net/wire schedule algorithms rendezvous control transport engine gpu comm "
-     "comm/api comm/failures"},
+     "core system net net/wire schedule algorithms rendezvous control transport engine gpu "
+     "comm comm/api comm/failures"},
     {"comm/messages",
-     "core schedule transport engine gpu comm/api comm/groups comm/progress "
-     "comm/record"},
-    {"comm/progress",
-     "core system algorithms verify transport engine gpu comm/api comm/failures comm/streams"},
+     "core schedule transport engine gpu comm/api comm/groups comm/progress comm/record"},
+    {"comm/progress", "core system schedule transport"},
     {"comm/record",
-     "core system schedule rendezvous engine comm comm/api comm/record/dump comm/record/trace"},
+     "core system schedule rendezvous engine comm comm/api comm/record/dump "
+     "comm/record/trace"},
     {"comm/record/dump", ""},
     {"comm/record/trace", "core system schedule algorithms"},
     {"comm/streams",
-     "core system net algorithms engine gpu comm/api comm/failures comm/messages "
-     "comm/progress"},
+     "core system net algorithms engine gpu comm/api comm/collectives comm/failures "
+     "comm/messages comm/progress"},
     {"faces/c", ""},
     {"faces/nccl", "system faces/nccl/device faces/nccl/settings"},
     {"faces/nccl/device", "gpu/cuda faces/nccl"},

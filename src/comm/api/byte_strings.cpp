@@ -40,20 +40,23 @@ template <typename Move>
 auto with_lengths(const std::shared_ptr<Implementation>& member, const ByteCall& call,
                   const CallOptions& options, Move move) {
   const auto communicator = member;  // another thread may close it meanwhile
-  communicator->value_or_raise(check(call, communicator->size(), options), options.label);
+  communicator->self().value_or_raise(check(call, communicator->self().size(), options),
+                                      options.label);
   try {
     const std::uint64_t mine = call.length;
-    Lengths all(communicator->size());
-    communicator->value_or_raise(exchange(*communicator, call.shown_as, &mine, all.data(),
-                                          sizeof mine, options, static_cast<Rank>(call.root)),
-                                 options.label);
+    Lengths all(communicator->self().size());
+    communicator->self().value_or_raise(
+        exchange(*communicator, call.shown_as, &mine, all.data(), sizeof mine, options,
+                 static_cast<Rank>(call.root)),
+        options.label);
     CallOptions until_over = options;
     until_over.unfinished = nullptr;
     return move(all, until_over);
   } catch (const Error&) {
     throw;
   } catch (...) {
-    communicator->call_threw(call.name, failure_of(std::current_exception()), options.label);
+    communicator->failures().call_threw(call.name, failure_of(std::current_exception()),
+                                        options.label);
   }
 }
 

@@ -110,16 +110,16 @@ class GroupWait {
       part = part->over() ? parts_.erase(part) : std::next(part);
     return !parts_.empty();
   }
-  bool progress(Messages::Attention attention = Messages::Attention::awaited) {
+  bool progress(Attention attention = Attention::awaited) {
     bool moved = false;
     for (const auto& part : parts_)
       if (part.communicator->busy(*part.owner))
-        moved |= part.communicator->progress(*part.owner, attention);
+        moved |= part.communicator->advance(*part.owner, attention);
     return moved;
   }
   bool wanted() const {
-    return std::ranges::any_of(parts_,
-                               [](const Member& part) { return part.communicator->wanted(); });
+    return std::ranges::any_of(
+        parts_, [](const Member& part) { return part.communicator->progress().is_wanted(); });
   }
   Clock::time_point supervise() {
     auto next = Clock::time_point::max();
@@ -135,17 +135,18 @@ class GroupWait {
     if (!let_go()) return;
     CommonSleep sleep;
     for (const auto& part : parts_) {
-      part.communicator->waiter().prepare();
-      sleep.add(part.communicator->waiter());
+      part.communicator->progress().waiter().prepare();
+      sleep.add(part.communicator->progress().waiter());
     }
-    if (!progress(Messages::Attention::everyone) && !wanted()) {
+    if (!progress(Attention::everyone) && !wanted()) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
       const Notes notes(parts_);
       sleep.sleep(std::min<std::chrono::milliseconds>(left, std::chrono::seconds(1)));
     }
     for (const auto& part : parts_) {
-      part.communicator->waiter().awake();
-      part.communicator->waiter().sleep(std::chrono::nanoseconds(0));  // takes the events only
+      part.communicator->progress().waiter().awake();
+      part.communicator->progress().waiter().sleep(
+          std::chrono::nanoseconds(0));  // takes the events only
     }
   }
 
@@ -164,7 +165,7 @@ class GroupWait {
     ~Notes() {
       const auto slept = Clock::now() - begun_;
       for (auto& [part, awaited] : awaited_)
-        part->communicator->note_sleep(*part->owner, std::move(awaited), slept);
+        part->communicator->slept(*part->owner, std::move(awaited), slept);
     }
     Notes(const Notes&) = delete;
     Notes& operator=(const Notes&) = delete;
@@ -209,8 +210,9 @@ bool go_round(std::list<PutOff>& calls, Clock::time_point until) {
       continue;
     }
     if (!begun && !open_group.failure)
-      open_group.failure =
-          communicator ? communicator->for_caller(begun.error(), call->label) : begun.error();
+      open_group.failure = communicator
+                               ? communicator->self().for_caller(begun.error(), call->label)
+                               : begun.error();
     moved = true;
     call = calls.erase(call);
   }

@@ -22,7 +22,8 @@ Status take_options(const Implementation& communicator, Call& call, const CallOp
   auto algorithm = algorithm_named(options.algorithm, {call.kind, call.ragged()});
   if (!algorithm) return tl::unexpected(algorithm.error());
   call.algorithm = *algorithm;
-  CCOLL_TRY(check_order(call, communicator.size(), communicator.planner().is_deterministic()));
+  CCOLL_TRY(
+      check_order(call, communicator.self().size(), communicator.planner().is_deterministic()));
   CCOLL_TRY(check_timeout(to_string(call.kind), options.timeout));
   call.timeout = options.timeout;
   call.label = options.label;
@@ -50,16 +51,16 @@ struct CheckedCall {
   /// Waits without releasing the owner flag in between.
   Work by_queue(Until until) {
     const Implementation::Owner owned(*communicator);
-    if (until == Until::done) value(communicator->alone(owned, call));
-    Work work(value(communicator->begin(owned, call)));
+    if (until == Until::done) value(communicator->calls().alone(owned, call));
+    Work work(value(communicator->calls().begin(owned, call)));
     const bool waits = until == Until::done && options.unfinished == nullptr;
     if (waits)
-      value(communicator->finish(owned, work.state()));
+      value(communicator->calls().finish(owned, work.state()));
     else
-      communicator->progress(owned);
+      communicator->advance(owned, Attention::awaited);
     if (until == Until::begun) return work;
     if (!waits) *options.unfinished = work;
-    communicator->remember(
+    communicator->calls().remember(
         owned, call,
         std::static_pointer_cast<CollectiveOperation>(work.state().operations.front()));
     return work;
@@ -67,7 +68,7 @@ struct CheckedCall {
 
   template <typename T>
   T value(Result<T> result) const {
-    return communicator->value_or_raise(std::move(result), options.label);
+    return communicator->self().value_or_raise(std::move(result), options.label);
   }
 };
 
@@ -83,7 +84,7 @@ struct CollectiveRequest {
                     Buffers asked_buffers, const Reduction& op, const CallOptions& asked_options,
                     int root = 0)
       : communicator(made_by),
-        outline{kind, op, static_cast<Rank>(root), made_by->rank(), made_by->size()},
+        outline{kind, op, static_cast<Rank>(root), made_by->self().rank(), made_by->self().size()},
         buffers(std::move(asked_buffers)),
         options(asked_options) {}
 
@@ -91,15 +92,15 @@ struct CollectiveRequest {
     // The Work of an earlier call may hold on to an operation that can be repeated.
     if (options.unfinished != nullptr) *options.unfinished = Work();
     const auto* const blocks = std::get_if<Blocks>(&buffers);
-    return blocks != nullptr && communicator->repeat(outline, *blocks, options);
+    return blocks != nullptr && communicator->calls().repeat(outline, *blocks, options);
   }
 
   CheckedCall checked() const {
     // Another thread may close the communicator meanwhile.
     const auto held = communicator;
     auto made = std::visit([&](const auto& blocks) { return call_of(outline, blocks); }, buffers);
-    auto call = held->value_or_raise(std::move(made), options.label);
-    held->value_or_raise(take_options(*held, call, options), options.label);
+    auto call = held->self().value_or_raise(std::move(made), options.label);
+    held->self().value_or_raise(take_options(*held, call, options), options.label);
     return {held, std::move(call), options};
   }
 };
@@ -128,9 +129,9 @@ Result<Call> imagined_call(const Implementation& communicator, std::string_view 
   made.count = kind == Kind::barrier ? kBarrier.count : count;
   made.type = kind == Kind::barrier ? kBarrier.type : type;
   if (kind == Kind::barrier) made.op = ReduceOp::max;
-  if (collective->ragged) made.block_counts.assign(communicator.size(), count);
+  if (collective->ragged) made.block_counts.assign(communicator.self().size(), count);
   if (collective->ragged && kind == Kind::all_to_all) made.output_counts = made.block_counts;
-  CCOLL_TRY(check_values(made, communicator.size()));
+  CCOLL_TRY(check_values(made, communicator.self().size()));
   CCOLL_TRY(take_options(communicator, made, options));
   return made;
 }
@@ -152,7 +153,7 @@ Result<Question> question(const Implementation& communicator, std::string_view o
   const auto& pick = communicator.streams().device_way();
   const auto limits = device_limits(pick.way).front();
   return Question{std::move(problem), asked->type, limited(forced, limits),
-                  device_costs(pick.way, communicator.size(), pick.gpus, limits),
+                  device_costs(pick.way, communicator.self().size(), pick.gpus, limits),
                   fmt::format("made by GPUs, by {} ({}); costs are estimates, not measurements; "
                               "slices are smaller where memory is short\n",
                               to_string(pick.way), pick.why)};
@@ -428,16 +429,17 @@ Work Communicator::reduce_scatter_async(std::span<const BufferPair> buffers, con
 
 std::string Communicator::transport_to(int peer) const {
   if (peer < 0 || peer >= size())
-    raise(implementation()->for_caller(
+    raise(implementation()->self().for_caller(
         {ErrorKind::invalid_argument,
          fmt::format("transport_to: rank {} is not one of {} ranks", peer, size()), std::nullopt}));
-  return implementation()->value_or_raise(implementation()->transport_to(static_cast<Rank>(peer)));
+  return implementation()->self().value_or_raise(
+      implementation()->self().transport_to(static_cast<Rank>(peer)));
 }
 
 std::string Communicator::algorithm_for(std::string_view operation, std::size_t count,
                                         DataType type, const CallOptions& options) const {
   const auto communicator = implementation();  // another thread may close it meanwhile
-  const auto asked = communicator->value_or_raise(
+  const auto asked = communicator->self().value_or_raise(
       question(*communicator, operation, count, type, options), options.label);
   const auto chosen = choose(asked.problem, size_of(asked.type), asked.costs, asked.forced);
   return std::string(to_string(chosen.choice.algorithm));
@@ -446,7 +448,7 @@ std::string Communicator::algorithm_for(std::string_view operation, std::size_t 
 std::string Communicator::explain(std::string_view operation, std::size_t count, DataType type,
                                   const CallOptions& options) const {
   const auto communicator = implementation();
-  const auto asked = communicator->value_or_raise(
+  const auto asked = communicator->self().value_or_raise(
       question(*communicator, operation, count, type, options), options.label);
   return asked.remark + ccoll::explain(asked.problem, asked.type, asked.costs, asked.forced);
 }
@@ -455,7 +457,7 @@ std::chrono::duration<double, std::nano> Communicator::predicted_time(
     std::string_view operation, std::size_t count, DataType type,
     const CallOptions& options) const {
   const auto communicator = implementation();
-  const auto asked = communicator->value_or_raise(
+  const auto asked = communicator->self().value_or_raise(
       question(*communicator, operation, count, type, options), options.label);
   const auto chosen = choose(asked.problem, size_of(asked.type), asked.costs, asked.forced);
   const auto one =
@@ -471,12 +473,12 @@ std::string Communicator::dump() const {
 
 std::string Communicator::error() const {
   const auto communicator = implementation();  // another thread may close it meanwhile
-  return communicator->first_error();
+  return communicator->failures().first_text();
 }
 
 std::optional<ErrorKind> Communicator::error_kind() const {
   const auto communicator = implementation();  // another thread may close it meanwhile
-  const auto failure = communicator->first_failure();
+  const auto failure = communicator->failures().first();
   return failure ? std::optional(failure->kind) : std::nullopt;
 }
 

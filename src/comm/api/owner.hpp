@@ -12,21 +12,21 @@ namespace ccoll {
 class Communicator::Implementation::Owner {
  public:
   explicit Owner(Implementation& communicator)
-      : communicator_(communicator), owned_(communicator.own()) {}
+      : communicator_(communicator), owned_(own(communicator)) {}
   /// Adopts the flag, which this thread already holds.
   Owner(Implementation& communicator, Owned owned) : communicator_(communicator), owned_(owned) {}
-  ~Owner() {
-    if (communicator_.busy(owned_))
-      communicator_.release_to_background(owned_);
-    else
-      communicator_.disown_idle(owned_);
-  }
+  ~Owner() { communicator_.progress().give_back(owned_, communicator_); }
   Owner(const Owner&) = delete;
   Owner& operator=(const Owner&) = delete;
 
   operator Owned() const { return owned_; }
 
  private:
+  static Owned own(Implementation& communicator) {
+    const auto owned = communicator.progress().try_own();
+    return owned ? *owned : communicator.wait_to_own();
+  }
+
   Implementation& communicator_;
   [[no_unique_address]] const Owned owned_;
 };

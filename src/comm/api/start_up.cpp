@@ -174,12 +174,12 @@ std::shared_ptr<Communicator::Implementation> start_up(const std::shared_ptr<Sto
 /// forked child's copy is left alone: its goodbye would go out on the parent's sockets.
 Status end(std::shared_ptr<Communicator::Implementation>& implementation) {
   if (!implementation) return {};
-  const auto service = implementation->service();
+  const auto service = implementation->self().service();
   if (service->is_forked()) {
     (void)new std::shared_ptr(std::move(implementation));
     return {};
   }
-  CCOLL_TRY(implementation->called_from_outside());
+  CCOLL_TRY(implementation->self().called_from_outside());
   const Status late = implementation->close();
   const std::weak_ptr<Communicator::Implementation> others = implementation;
   const bool may_wait = !service->on_service_thread();
@@ -316,12 +316,12 @@ void Communicator::close() { value_or_throw(end(implementation_)); }
 
 void Communicator::leave(std::string_view reason) {
   if (!implementation_) return;
-  value_or_throw(implementation_->called_from_outside());
-  if (!implementation_->is_forked()) implementation_->end_work(reason);
+  value_or_throw(implementation_->self().called_from_outside());
+  if (!implementation_->progress().is_forked()) implementation_->end_work(reason);
   end_and_log(implementation_);
 }
 
-int Communicator::rank() const { return static_cast<int>(implementation()->rank()); }
-int Communicator::size() const { return static_cast<int>(implementation()->size()); }
+int Communicator::rank() const { return static_cast<int>(implementation()->self().rank()); }
+int Communicator::size() const { return static_cast<int>(implementation()->self().size()); }
 
 }  // namespace ccoll

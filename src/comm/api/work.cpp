@@ -52,7 +52,7 @@ void Work::wait(std::optional<std::chrono::milliseconds> limit) {
   if (const auto communicator = state_->communicator.lock(); communicator && !state_->done()) {
     call_group::go_on(state_.get(), deadline);
     const Communicator::Implementation::Owner owned(*communicator);
-    if (!communicator->wait(owned, *state_, deadline)) give_up();
+    if (!communicator->progress().wait(owned, *state_, deadline)) give_up();
   }
   if (const auto* failure = state_->failure()) raise(*failure);
 }
@@ -60,7 +60,7 @@ void Work::wait(std::optional<std::chrono::milliseconds> limit) {
 bool Work::test() {
   if (!state_ || state_->done()) return true;
   call_group::go_on(state_.get(), Clock::time_point::min());
-  if (const auto communicator = state_->communicator.lock()) communicator->poll();
+  if (const auto communicator = state_->communicator.lock()) communicator->progress().poll();
   return state_->done();
 }
 

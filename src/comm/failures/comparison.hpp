@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <optional>
 
+#include "comm/collectives/collective_operation.hpp"
 #include "comm/failures/calls_ahead.hpp"
 #include "comm/failures/farewells.hpp"
 #include "comm/failures/verdict.hpp"
-#include "comm/progress/operation.hpp"
 #include "comm/progress/owner_flag.hpp"
 #include "comm/record/record.hpp"
 #include "control/control.hpp"

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The limits of calls: calls are looked at while they wait, and end when their time is over or when
-// they wait for ranks that have left.
+#include "comm/failures/limits.hpp"
+
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <chrono>
+#include <iterator>
 
 #include "comm/api/implementation.hpp"
+#include "core/deadline.hpp"
 
 namespace ccoll {
 namespace {
@@ -29,184 +32,210 @@ double milliseconds(Clock::duration duration) {
 
 }  // namespace
 
-Clock::time_point Communicator::Implementation::look_at_limits(Owned owned, Clock::time_point now) {
-  dumps_.write_requested(owned);
-  turns_.look(now);
+void Limits::set(Operation& operation, Clock::time_point now,
+                 std::chrono::milliseconds timeout) const {
+  operation.begun = now;
+  operation.stands = {};
+  operation.sought = false;
+  operation.long_wait = LongWait::no;
+  operation.deadline = deadline_after(timeout.count() > 0 ? timeout : self_.options().timeout, now);
+}
+
+void Limits::set(CollectiveOperation& operation, Clock::time_point now,
+                 std::chrono::milliseconds timeout) const {
+  set(static_cast<Operation&>(operation), now, timeout);
+  operation.publish_at = now + kPublishAfter;
+}
+
+void Limits::set_gated(CollectiveOperation& operation, Clock::time_point now) const {
+  // A call that counted as reached waits for its stream again once all ranks have entered it.
+  if (!operation.gate->reached()) operation.deadline = Clock::time_point::max();
+  if (operation.deadline != Clock::time_point::max() || !operation.gate->reached()) return;
+  set(operation, now, operation.timeout);
+}
+
+Clock::time_point Limits::look(Owned owned, Clock::time_point now) {
+  auto& verdict = failures_.verdict();
+  communicator_.dumps().write_requested(owned);
+  communicator_.progress().turns().look(now);
   auto next = now + std::chrono::seconds(1);
-  if (verdict_.suspicion() && !verdict_.broken()) {
-    if (collectives_(owned).counts_differ()) {
-      if (const auto unread = comparison_.unread(owned, false)) {
-        break_with(owned, *unread, true);
+  if (verdict.suspicion() && !verdict.broken()) {
+    if (communicator_.collectives(owned).counts_differ()) {
+      if (const auto unread = communicator_.comparison().unread(owned, false)) {
+        failures_.break_with(owned, *unread, true);
         return next;
       }
       next = std::min(next, now + kLookForCounts);
     }
-    if (verdict_.take_label() || now >= verdict_.suspected_until()) {
-      break_with(owned, *verdict_.suspicion(), true);
+    if (verdict.take_label() || now >= verdict.suspected_until()) {
+      failures_.break_with(owned, *verdict.suspicion(), true);
       return next;
     }
-    next = std::min(next, verdict_.suspected_until());
+    next = std::min(next, verdict.suspected_until());
   }
-  if (auto standing = streams_.calls().supervise(owned, now, next);
-      !standing && !verdict_.broken()) {
-    threw(owned, standing.error());
+  if (auto standing = communicator_.streams().calls().supervise(owned, now, next);
+      !standing && !verdict.broken()) {
+    failures_.threw(owned, standing.error());
     return next;
   }
-  if (const auto loss = ending_loss(owned, now, next)) {
-    end_by_loss(owned, *loss);
-    return next;
-  }
-  const bool at_all =
-      sweep_(owned).begins(now, collectives_(owned).size() + messages_(owned).pending().size());
+  if (failures_.end_by_old_loss(owned, now, next)) return next;
+  const bool at_all = sweep_.begins(now, communicator_.collectives(owned).size() +
+                                             communicator_.messages(owned).pending().size());
   // Not sooner: every thread that begins an operation would wake the service thread for it.
-  if (!at_all) next = std::min(next, std::max(sweep_(owned).next(), now + kPublishAfter));
-  const auto gone = departures_.long_gone(kSettled, now, next);
+  if (!at_all) next = std::min(next, std::max(sweep_.next(), now + kPublishAfter));
+  const auto gone = failures_.departures().long_gone(kSettled, now, next);
   // While there is a suspicion, no round shows what has come: the suspicion ends the call soon.
-  if (at_all && !verdict_.suspicion() && !gone.empty() && in_vain(owned, gone)) {
+  if (at_all && !verdict.suspicion() && !gone.empty() && in_vain(owned, gone)) {
     // Their data may have come after the last round, however long ago they left.
-    if (progress(owned, Messages::Attention::everyone) || verdict_.broken() || verdict_.suspicion())
+    if (communicator_.advance(owned, Attention::everyone) || verdict.broken() ||
+        verdict.suspicion())
       return now;
     if (const auto failure = in_vain(owned, gone)) {
-      break_with(owned, *failure, true);
+      failures_.break_with(owned, *failure, true);
       return next;
     }
   }
-  for (const auto& operation : collectives_(owned)) {
-    if (supervise_collective(owned, *operation, now, next)) return next;
+  for (const auto& operation : communicator_.collectives(owned)) {
+    if (look_at(owned, *operation, now, next)) return next;
     if (!at_all) return next;  // the others stand behind the first
   }
-  if (at_all) supervise_messages(owned, now, next);
+  if (at_all) look_at_messages(owned, now, next);
   return next;
 }
 
-bool Communicator::Implementation::supervise_collective(Owned owned, CollectiveOperation& operation,
-                                                        Clock::time_point now,
-                                                        Clock::time_point& next) {
-  if (operation.gate) limit_gated(owned, operation, now);
+bool Limits::look_at(Owned owned, CollectiveOperation& operation, Clock::time_point now,
+                     Clock::time_point& next) {
+  auto& waits = communicator_.waits();
+  const auto& verdict = failures_.verdict();
+  if (operation.gate) set_gated(operation, now);
   if (operation.started) operation.stands.look(operation.plan->steps_taken(), now);
   // The suspected peers may have been late themselves, as this call is now: they, or the end of the
   // suspicion, will soon tell what broke the link.
-  if (now >= operation.deadline && !verdict_.suspicion()) {
+  if (now >= operation.deadline && !verdict.suspicion()) {
     Failure late{
         ErrorKind::timed_out,
-        fmt::format("{} timed out after {:.0f} ms, {}", name_of(operation),
-                    milliseconds(now - operation.begun), waits_.whereabouts(operation, now)),
+        fmt::format("{} timed out after {:.0f} ms, {}",
+                    self_.name_of(operation.run, operation.label),
+                    milliseconds(now - operation.begun), waits.whereabouts(operation, now)),
         std::nullopt};
     if (operation.started) {
       auto needed = operation.plan->awaited();
       std::ranges::copy(operation.plan->silent(), std::back_inserter(needed));
-      auto culprit = waits_.stands().absent(operation.run.sequence, needed);
+      auto culprit = waits.stands().absent(operation.run.sequence, needed);
       if (!culprit && !needed.empty()) culprit = needed.front();
-      if (culprit) late.culprit = group_.job_rank(*culprit);
+      if (culprit) late.culprit = self_.group().job_rank(*culprit);
     }
-    break_with(owned, late, true);
+    failures_.break_with(owned, late, true);
     return true;
   }
-  if (!verdict_.suspicion()) next = std::min(next, operation.deadline);
+  if (!verdict.suspicion()) next = std::min(next, operation.deadline);
   if (!operation.started) {
-    if (operation.is_held_back() && &operation == collectives_(owned).front().get())
-      waits_.stands().set(
+    if (operation.is_held_back() && &operation == communicator_.collectives(owned).front().get())
+      waits.stands().set(
           StandReport{operation.run.sequence, std::string(operation.not_begun()), operation.begun});
     return false;
   }
   if (now >= operation.publish_at) {
     if (const auto unread =
-            verdict_.suspicion() ? std::nullopt : comparison_.unread(owned, false)) {
-      break_with(owned, *unread, true);
+            verdict.suspicion() ? std::nullopt : communicator_.comparison().unread(owned, false)) {
+      failures_.break_with(owned, *unread, true);
       return true;
     }
     publish(owned, operation, now);
   }
-  if (waits_.seek_cycle(owned, operation, operation.run.sequence, now, next))
-    waits_.ask_for_stands(owned, operation, now);
-  waits_.look_at_long_wait(owned, operation, now, next);
+  if (waits.seek_cycle(owned, operation, operation.run.sequence, now, next))
+    waits.ask_for_stands(owned, operation, now);
+  waits.look_at_long_wait(owned, operation, now, next);
   next = std::min(next, operation.publish_at);
   return false;
 }
 
-void Communicator::Implementation::publish(Owned owned, CollectiveOperation& operation,
-                                           Clock::time_point now) {
-  auto& control = member_->control();
-  if (const auto& announcement = groups_.announcement()) {
+void Limits::publish(Owned owned, CollectiveOperation& operation, Clock::time_point now) {
+  auto& control = self_.control();
+  auto& waits = communicator_.waits();
+  if (const auto& announcement = communicator_.groups().announcement()) {
     control.publish(announcement->waiting, announcement->to);
     operation.publish_at = now + kAnnounceAgain;
     return;
   }
-  control.publish({id_, operation.run.sequence, operation.run.signature, operation.note()},
-                  group_.ring_neighbours());
+  control.publish({self_.id(), operation.run.sequence, operation.run.signature, operation.note()},
+                  self_.group().ring_neighbours());
   if (now - operation.begun >= Waits::kAgain)
-    waits_.look_for(operation.plan->awaited(Plan::Which::never_connected));
+    waits.look_for(operation.plan->awaited(Plan::Which::never_connected));
   operation.publish_at = now + Waits::kAgain;
-  waits_.report(owned);
+  waits.report(owned);
 }
 
-void Communicator::Implementation::supervise_messages(Owned owned, Clock::time_point now,
-                                                      Clock::time_point& next) {
-  const bool doubtful = now - turns_.last_moved() >= kDoubtful;
-  if (messages_(owned).busy() && !doubtful) next = std::min(next, turns_.last_moved() + kDoubtful);
-  const bool looks = doubtful && waits_.looks_again(owned, now);
+void Limits::look_at_messages(Owned owned, Clock::time_point now, Clock::time_point& next) {
+  auto& messages = communicator_.messages(owned);
+  auto& waits = communicator_.waits();
+  const auto& verdict = failures_.verdict();
+  const bool doubtful = now - communicator_.progress().turns().last_moved() >= kDoubtful;
+  if (messages.busy() && !doubtful)
+    next = std::min(next, communicator_.progress().turns().last_moved() + kDoubtful);
+  const bool looks = doubtful && waits.looks_again(owned, now);
   std::vector<Rank> silent;
   Stands::Question asks{kFirstMessage, now, {}};
   std::vector<std::shared_ptr<MessageOperation>> late;
   // Go from the end: give_up() fills the gap with an operation that was already looked at.
-  for (auto left = messages_(owned).pending().size(); left-- > 0;) {
-    const auto operation = messages_(owned).pending()[left];
-    operation->stands.look(messages_(owned).progress_of(*operation), now);
-    if (now >= operation->deadline && !verdict_.suspicion()) {
+  for (auto left = messages.pending().size(); left-- > 0;) {
+    const auto operation = messages.pending()[left];
+    operation->stands.look(messages.progress_of(*operation), now);
+    if (now >= operation->deadline && !verdict.suspicion()) {
       Failure failure{
           ErrorKind::timed_out,
           fmt::format("{} timed out after {:.0f} ms, {}, for {:.0f} ms; it waits for {}{}",
-                      messages_(owned).name_of(*operation), milliseconds(now - operation->begun),
-                      messages_(owned).standing(*operation),
-                      milliseconds(operation->stands.until(now)),
-                      ranks_text(messages_(owned).awaited(*operation)),
-                      waits_.cycle_of(kFirstMessage + operation->record)),
+                      messages.name_of(*operation), milliseconds(now - operation->begun),
+                      messages.standing(*operation), milliseconds(operation->stands.until(now)),
+                      self_.ranks_text(messages.awaited(*operation)),
+                      waits.cycle_of(kFirstMessage + operation->record)),
           std::nullopt};
-      if (const auto awaited = messages_(owned).awaited(*operation); !awaited.empty())
-        failure.culprit = group_.job_rank(awaited.front());
-      if (operation->what != MessageOperation::What::probe) return break_with(owned, failure, true);
+      if (const auto awaited = messages.awaited(*operation); !awaited.empty())
+        failure.culprit = self_.group().job_rank(awaited.front());
+      if (operation->what != MessageOperation::What::probe)
+        return failures_.break_with(owned, failure, true);
       // Nobody else knows of a probe.
-      messages_(owned).give_up(*operation, std::move(failure));
-      turns_.end_one();
+      messages.give_up(*operation, std::move(failure));
+      communicator_.progress().turns().end_one();
       continue;
     }
-    if (!verdict_.suspicion()) next = std::min(next, operation->deadline);
-    if (now - operation->begun >= kPublishAfter && !waits_.are_reported(owned))
-      waits_.report(owned);
-    if (!waits_.are_reported(owned)) next = std::min(next, operation->begun + kPublishAfter);
-    waits_.seek_cycle(owned, *operation, kFirstMessage + operation->record, now, next);
-    const auto wait = waits_.long_wait(owned, *operation, now, next);
+    if (!verdict.suspicion()) next = std::min(next, operation->deadline);
+    if (now - operation->begun >= kPublishAfter && !waits.are_reported(owned)) waits.report(owned);
+    if (!waits.are_reported(owned)) next = std::min(next, operation->begun + kPublishAfter);
+    waits.seek_cycle(owned, *operation, kFirstMessage + operation->record, now, next);
+    const auto wait = waits.long_wait(owned, *operation, now, next);
     if (wait == LongWait::asked)
-      std::ranges::copy(messages_(owned).awaited(*operation), std::back_inserter(asks.ranks));
+      std::ranges::copy(messages.awaited(*operation), std::back_inserter(asks.ranks));
     if (wait == LongWait::logged) late.push_back(operation);
-    if (looks && operation->pattern.from && !messages_(owned).hears(*operation->pattern.from))
+    if (looks && operation->pattern.from && !messages.hears(*operation->pattern.from))
       silent.push_back(*operation->pattern.from);
   }
-  waits_.look_for(silent);
-  if (!asks.ranks.empty()) waits_.ask_for_stands(owned, std::move(asks));
-  waits_.log_long_waits(owned, late, now);
+  waits.look_for(silent);
+  if (!asks.ranks.empty()) waits.ask_for_stands(owned, std::move(asks));
+  waits.log_long_waits(owned, late, now);
 }
 
-std::optional<Failure> Communicator::Implementation::in_vain(Owned owned,
-                                                             const std::vector<Rank>& gone) const {
+std::optional<Failure> Limits::in_vain(Owned owned, const std::vector<Rank>& gone) const {
+  const auto& messages = communicator_.messages(owned);
   const auto has_left = [&](Rank rank) { return std::ranges::find(gone, rank) != gone.end(); };
-  if (const auto* first = collectives_(owned).started()) {
+  if (const auto* first = communicator_.collectives(owned).started()) {
     const auto silent = first->plan->awaited(Plan::Which::never_connected);
     if (const auto found = std::ranges::find_if(silent, has_left); found != silent.end())
       return Failure{
           ErrorKind::peer_lost,
-          fmt::format("{} waits for {}, which has left", name_of(*first), ranks_text({*found})),
-          group_.job_rank(*found)};
+          fmt::format("{} waits for {}, which has left", self_.name_of(first->run, first->label),
+                      self_.ranks_text({*found})),
+          self_.group().job_rank(*found)};
   }
-  for (const auto& operation : messages_(owned).pending())
-    if (messages_(owned).in_vain(*operation, has_left))
-      return Failure{
-          ErrorKind::peer_lost,
-          fmt::format("{}, {}: it waits for {}, which left", messages_(owned).name_of(*operation),
-                      messages_(owned).standing(*operation),
-                      ranks_text(messages_(owned).awaited(*operation))),
-          operation->pattern.from ? std::optional(group_.job_rank(*operation->pattern.from))
-                                  : std::nullopt};
+  for (const auto& operation : messages.pending())
+    if (messages.in_vain(*operation, has_left))
+      return Failure{ErrorKind::peer_lost,
+                     fmt::format("{}, {}: it waits for {}, which left",
+                                 messages.name_of(*operation), messages.standing(*operation),
+                                 self_.ranks_text(messages.awaited(*operation))),
+                     operation->pattern.from
+                         ? std::optional(self_.group().job_rank(*operation->pattern.from))
+                         : std::nullopt};
   return std::nullopt;
 }
 

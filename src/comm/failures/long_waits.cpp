@@ -29,16 +29,16 @@ std::string Waits::whereabouts(const CollectiveOperation& operation, Clock::time
   const auto later = plan->silent();
   return fmt::format("{}, for {:.0f} ms; it waits for {}{}{}{}", plan->standing(),
                      1000 * seconds(operation.stands.until(now)),
-                     communicator_.ranks_text(plan->awaited()), cycle,
+                     communicator_.self().ranks_text(plan->awaited()), cycle,
                      later.empty() ? ""
                                    : fmt::format("; later steps need data not yet received from {}",
-                                                 communicator_.ranks_text(later)),
+                                                 communicator_.self().ranks_text(later)),
                      stands_.answers_about(run.sequence, now));
 }
 
 LongWait Waits::long_wait(Owned /*owned*/, Operation& operation, Clock::time_point now,
                           Clock::time_point& next) const {
-  const auto limit = communicator_.options().warn_after;
+  const auto limit = communicator_.self().options().warn_after;
   if (limit.count() == 0 || operation.long_wait == LongWait::logged) return LongWait::no;
   const auto due = deadline_after(limit, operation.stands.since.value_or(operation.begun));
   const auto soon = due - std::min<Clock::duration>(limit / 4, kAskBefore);
@@ -60,16 +60,17 @@ void Waits::look_at_long_wait(Owned owned, CollectiveOperation& operation, Clock
       return;
     case LongWait::asked:
       report(owned);
-      communicator_.control().seek_cycle(communicator_.id(), operation.run.sequence);
+      communicator_.self().control().seek_cycle(communicator_.self().id(), operation.run.sequence);
       return ask_for_stands(owned, operation, now);
     case LongWait::logged:
       break;
   }
   const Failure late{ErrorKind::timed_out,
-                     fmt::format("{} has waited for {:.3g} s: {}", communicator_.name_of(operation),
+                     fmt::format("{} has waited for {:.3g} s: {}",
+                                 communicator_.self().name_of(operation.run, operation.label),
                                  seconds(operation.stands.until(now)), whereabouts(operation, now)),
                      std::nullopt};
-  log().warn("{}", communicator_.for_caller(late, operation.label).message);
+  log().warn("{}", communicator_.self().for_caller(late, operation.label).message);
 }
 
 void Waits::log_long_waits(Owned owned, std::span<const std::shared_ptr<MessageOperation>> late,
@@ -77,18 +78,18 @@ void Waits::log_long_waits(Owned owned, std::span<const std::shared_ptr<MessageO
   for (const auto& operation : late.first(std::min(late.size(), kMostLogged))) {
     const Failure failure{
         ErrorKind::timed_out,
-        fmt::format("{} has waited for {:.3g} s, {}; it waits for {}{}{}",
-                    communicator_.messages(owned).name_of(*operation),
-                    seconds(operation->stands.until(now)),
-                    communicator_.messages(owned).standing(*operation),
-                    communicator_.ranks_text(communicator_.messages(owned).awaited(*operation)),
-                    cycle_of(kFirstMessage + operation->record),
-                    stands_.answers_about(kFirstMessage, now)),
+        fmt::format(
+            "{} has waited for {:.3g} s, {}; it waits for {}{}{}",
+            communicator_.messages(owned).name_of(*operation),
+            seconds(operation->stands.until(now)),
+            communicator_.messages(owned).standing(*operation),
+            communicator_.self().ranks_text(communicator_.messages(owned).awaited(*operation)),
+            cycle_of(kFirstMessage + operation->record), stands_.answers_about(kFirstMessage, now)),
         std::nullopt};
-    log().warn("{}", communicator_.for_caller(failure, operation->label).message);
+    log().warn("{}", communicator_.self().for_caller(failure, operation->label).message);
   }
   if (late.size() > kMostLogged)
-    log().warn("{}: {} more messages have waited as long", communicator_.name(),
+    log().warn("{}: {} more messages have waited as long", communicator_.self().name(),
                late.size() - kMostLogged);
 }
 

@@ -42,27 +42,30 @@ bool last_sizes_were_private(const History& history) {
 }  // namespace
 
 std::optional<Failure> Comparison::compare(std::uint32_t peer, const Waiting& waiting) {
-  const auto from = communicator_.group().rank_of(peer);
+  const auto from = communicator_.self().group().rank_of(peer);
   if (!from) return std::nullopt;
   const auto kind = waiting.signature.kind;
   if (kind == kAsksLabel) {
-    communicator_.control().publish({communicator_.id(), waiting.sequence, of_kind(kTellsLabel),
-                                     record_.labels().of(waiting.sequence)},
-                                    {peer});
+    communicator_.self().control().publish(
+        {communicator_.self().id(), waiting.sequence, of_kind(kTellsLabel),
+         record_.labels().of(waiting.sequence)},
+        {peer});
     return std::nullopt;
   }
   if (kind == kAsksStand) {
-    communicator_.control().publish({communicator_.id(), waiting.sequence, of_kind(kTellsStand),
-                                     communicator_.stands().answer(waiting.sequence, Clock::now())},
-                                    {peer});
+    communicator_.self().control().publish(
+        {communicator_.self().id(), waiting.sequence, of_kind(kTellsStand),
+         communicator_.waits().stands().answer(waiting.sequence, Clock::now())},
+        {peer});
     return std::nullopt;
   }
   if (kind == kTellsStand) {
-    communicator_.stands().take_answer(*from, waiting.sequence, waiting.note);
+    communicator_.waits().stands().take_answer(*from, waiting.sequence, waiting.note);
     return std::nullopt;
   }
   if (kind == kCloses) {
-    communicator_.control().publish({communicator_.id(), 0, of_kind(kHeardClose)}, {peer});
+    communicator_.self().control().publish({communicator_.self().id(), 0, of_kind(kHeardClose)},
+                                           {peer});
     note_closed(peer);
     return std::nullopt;
   }
@@ -76,10 +79,11 @@ std::optional<Failure> Comparison::compare(std::uint32_t peer, const Waiting& wa
   }
   if (kind == kTellsLabel) {
     verdict_.hear_label({*from, waiting.sequence, {}, waiting.note});
-    communicator_.waiter().ring();
+    communicator_.progress().waiter().ring();
     return std::nullopt;
   }
-  if (kind == kSubgroup && waiting.communicator == communicator_.id() && !waiting.note.empty()) {
+  if (kind == kSubgroup && waiting.communicator == communicator_.self().id() &&
+      !waiting.note.empty()) {
     communicator_.groups().compare(*from, waiting);
     return std::nullopt;
   }
@@ -91,11 +95,11 @@ std::optional<Failure> Comparison::difference(Rank peer, const Waiting& waiting)
   const auto& [communicator, sequence, theirs, note] = waiting;
   const auto mine = record_.history().at(sequence);
   if (!mine || *mine == theirs) return std::nullopt;
-  return Failure{
-      ErrorKind::mismatch,
-      describe_mismatch({communicator_.rank(), sequence, *mine, record_.labels().of(sequence)},
-                        {peer, sequence, theirs, note}),
-      communicator_.group().job_rank(peer)};
+  return Failure{ErrorKind::mismatch,
+                 describe_mismatch(
+                     {communicator_.self().rank(), sequence, *mine, record_.labels().of(sequence)},
+                     {peer, sequence, theirs, note}),
+                 communicator_.self().group().job_rank(peer)};
 }
 
 void Comparison::departed(std::uint32_t rank, std::optional<Rank> here) {
@@ -134,50 +138,55 @@ std::optional<Failure> Comparison::unread(Owned owned, bool closes) const {
   auto theirs = header.signature;
   if (mine && has_private_sizes(*mine)) theirs.count = mine->count;
   // Neighbours exchange their last calls now, and report it with both labels.
-  const auto neighbours = communicator_.group().ring_neighbours();
+  const auto neighbours = communicator_.self().group().ring_neighbours();
   if (closes && mine && *mine != theirs &&
-      std::ranges::find(neighbours, communicator_.group().job_rank(from)) != neighbours.end())
+      std::ranges::find(neighbours, communicator_.self().group().job_rank(from)) !=
+          neighbours.end())
     return std::nullopt;
   std::string text;
   if (!mine)
     text = fmt::format("rank {} sent data of {} (call {}) to rank {}, which expected none", from,
-                       describe(theirs), sequence, communicator_.rank());
+                       describe(theirs), sequence, communicator_.self().rank());
   else if (*mine == theirs)
-    text = describe_counts({from, sequence, theirs}, header.signature.count, communicator_.rank(),
-                           is_unfit ? expected[from] : 0);
+    text = describe_counts({from, sequence, theirs}, header.signature.count,
+                           communicator_.self().rank(), is_unfit ? expected[from] : 0);
   else
-    text = describe_mismatch({communicator_.rank(), sequence, *mine, record_.labels().of(sequence)},
-                             {from, sequence, theirs});
-  return Failure{ErrorKind::mismatch, std::move(text), communicator_.group().job_rank(from)};
+    text = describe_mismatch(
+        {communicator_.self().rank(), sequence, *mine, record_.labels().of(sequence)},
+        {from, sequence, theirs});
+  return Failure{ErrorKind::mismatch, std::move(text), communicator_.self().group().job_rank(from)};
 }
 
 void Comparison::publish_end(bool compared) {
-  auto to = communicator_.group().ring_neighbours();
+  auto to = communicator_.self().group().ring_neighbours();
   const auto calls = record_.history().calls();
   for (auto call = calls - std::min(calls, kLastCalls); compared && call < calls; call++)
     if (const auto signature = record_.history().at(call))
-      communicator_.control().publish(
-          {communicator_.id(), call, *signature, record_.labels().of(call)}, to);
-  const auto first = communicator_.group().job_rank(0);
-  if (communicator_.rank() != 0 && last_sizes_were_private(record_.history()) &&
+      communicator_.self().control().publish(
+          {communicator_.self().id(), call, *signature, record_.labels().of(call)}, to);
+  const auto first = communicator_.self().group().job_rank(0);
+  if (communicator_.self().rank() != 0 && last_sizes_were_private(record_.history()) &&
       std::ranges::find(to, first) == to.end())
     to.push_back(first);
-  communicator_.control().publish({communicator_.id(), 0, of_kind(kCloses)}, to);
-  note_closed(communicator_.job_rank());
+  communicator_.self().control().publish({communicator_.self().id(), 0, of_kind(kCloses)}, to);
+  note_closed(communicator_.self().job_rank());
 }
 
 void Comparison::note_closed(std::uint32_t rank) {
-  const bool all_have = farewells_.all_closed(rank, static_cast<std::size_t>(communicator_.size()));
-  if (!all_have || communicator_.rank() != 0 || !last_sizes_were_private(record_.history())) return;
-  auto others = communicator_.group().job_ranks();
-  std::erase(others, communicator_.job_rank());
-  communicator_.control().publish({communicator_.id(), 0, of_kind(kAllClosed)}, others);
+  const bool all_have =
+      farewells_.all_closed(rank, static_cast<std::size_t>(communicator_.self().size()));
+  if (!all_have || communicator_.self().rank() != 0 || !last_sizes_were_private(record_.history()))
+    return;
+  auto others = communicator_.self().group().job_ranks();
+  std::erase(others, communicator_.self().job_rank());
+  communicator_.self().control().publish({communicator_.self().id(), 0, of_kind(kAllClosed)},
+                                         others);
   farewells_.end();
 }
 
 void Comparison::await_last_calls() {
-  if (record_.history().calls() == 0 || communicator_.service()->on_service_thread()) return;
-  farewells_.await(communicator_.group().ring_neighbours(), kAnswersSoon);
+  if (record_.history().calls() == 0 || communicator_.self().service()->on_service_thread()) return;
+  farewells_.await(communicator_.self().group().ring_neighbours(), kAnswersSoon);
   if (last_sizes_were_private(record_.history())) farewells_.await_end(kOthersClose);
 }
 
@@ -185,8 +194,8 @@ void Comparison::ask_for_label(Owned /*owned*/, const CollectiveOperation& opera
                                Failure failure) {
   if (verdict_.suspicion()) return;
   const auto& run = operation.run;
-  const auto peer = communicator_.group().job_rank(operation.plan->different()->rank);
-  MadeCall mine{communicator_.rank(), run.sequence, run.signature, operation.note()};
+  const auto peer = communicator_.self().group().job_rank(operation.plan->different()->rank);
+  MadeCall mine{communicator_.self().rank(), run.sequence, run.signature, operation.note()};
   auto theirs = *operation.plan->different();
   // Calls with different numbers were not meant to meet: where they first differed tells more. That
   // may be the call that the peer's slice belongs to. If the peer is ahead, it compares this call
@@ -194,16 +203,18 @@ void Comparison::ask_for_label(Owned /*owned*/, const CollectiveOperation& opera
   const auto then =
       theirs.sequence < mine.sequence ? record_.history().at(theirs.sequence) : std::nullopt;
   if (then && *then != theirs.signature)
-    mine = {communicator_.rank(), theirs.sequence, *then, record_.labels().of(theirs.sequence)};
+    mine = {communicator_.self().rank(), theirs.sequence, *then,
+            record_.labels().of(theirs.sequence)};
   else if (theirs.sequence > mine.sequence)
-    communicator_.control().publish({communicator_.id(), mine.sequence, mine.signature, mine.note},
-                                    {peer});
+    communicator_.self().control().publish(
+        {communicator_.self().id(), mine.sequence, mine.signature, mine.note}, {peer});
   const auto asked = theirs.sequence;
   verdict_.suspect({std::move(mine), std::move(theirs), std::move(failure.message)}, peer,
                    deadline_after(kAnswerWithin));
   // A thread that is about to sleep has not counted on this deadline.
-  communicator_.waiter().ring();
-  communicator_.control().publish({communicator_.id(), asked, of_kind(kAsksLabel)}, {peer});
+  communicator_.progress().waiter().ring();
+  communicator_.self().control().publish({communicator_.self().id(), asked, of_kind(kAsksLabel)},
+                                         {peer});
 }
 
 std::string DifferentCalls::text() const {

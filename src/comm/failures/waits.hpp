@@ -13,13 +13,16 @@
 #include <string>
 #include <vector>
 
+#include "comm/collectives/collective_operation.hpp"
 #include "comm/failures/stands.hpp"
-#include "comm/progress/operation.hpp"
 #include "comm/progress/owner_flag.hpp"
 
 namespace ccoll {
 
 struct MessageOperation;
+
+/// A rank that has waited this long publishes the call in which it waits.
+inline constexpr std::chrono::milliseconds kPublishAfter{50};
 
 class Waits {
  public:

@@ -23,13 +23,13 @@ Status exchange(Communicator::Implementation& communicator, std::uint8_t shown_a
   call.label = options.label;
   call.shown_as = shown_as;
   const Communicator::Implementation::Owner owned(communicator);
-  return communicator.run(owned, call);
+  return communicator.calls().run(owned, call);
 }
 
 Status agree(Communicator::Implementation& communicator, std::uint8_t shown_as,
              const std::string& text) {
   const std::uint64_t mine = mix_text(text);
-  std::vector<std::uint64_t> all(communicator.size());
+  std::vector<std::uint64_t> all(communicator.self().size());
   CCOLL_TRY(exchange(communicator, shown_as, &mine, all.data(), sizeof mine));
   const auto odd = std::ranges::find_if(all, [&](std::uint64_t hash) { return hash != all[0]; });
   if (odd == all.end()) return {};
@@ -37,13 +37,13 @@ Status agree(Communicator::Implementation& communicator, std::uint8_t shown_as,
   using Words = std::array<char, 256>;
   Words words{};
   text.copy(words.data(), words.size() - 1);
-  std::vector<Words> everyones(communicator.size());
+  std::vector<Words> everyones(communicator.self().size());
   CCOLL_TRY(exchange(communicator, shown_as, words.data(), everyones.data(), words.size()));
   const auto rank = odd - all.begin();
   auto different =
       fail(ErrorKind::mismatch, "ranks give different arguments: rank 0 {}, rank {} {}",
            everyones[0].data(), rank, everyones[static_cast<std::size_t>(rank)].data());
-  different.value().culprit = communicator.group().job_rank(static_cast<Rank>(rank));
+  different.value().culprit = communicator.self().group().job_rank(static_cast<Rank>(rank));
   return different;
 }
 

@@ -25,15 +25,15 @@ constexpr std::size_t kAllHear = 64;
 
 Groups::Made Groups::make_child(std::uint64_t id, const std::vector<Rank>& ranks,
                                 const GroupOptions& options, std::string made_up_name) {
-  auto inherited = communicator_.options();
+  auto inherited = communicator_.self().options();
   inherited.name = options.name;
   if (inherited.name.empty()) inherited.name = std::move(made_up_name);
   if (options.timeout.count() > 0) inherited.timeout = options.timeout;
   std::vector<std::uint32_t> job_ranks;
   job_ranks.reserve(ranks.size());
-  for (const auto rank : ranks) job_ranks.push_back(communicator_.group().job_rank(rank));
-  return Implementation::make(communicator_.member(), id, inherited,
-                              Group(std::move(job_ranks), communicator_.job_rank()));
+  for (const auto rank : ranks) job_ranks.push_back(communicator_.self().group().job_rank(rank));
+  return Implementation::make(communicator_.self().member(), id, inherited,
+                              Group(std::move(job_ranks), communicator_.self().job_rank()));
 }
 
 template <typename Make>
@@ -45,9 +45,9 @@ Groups::Made Groups::made_or_told(std::uint64_t id, Make make_it) {
   if (failure.kind == ErrorKind::exhausted || failure.kind == ErrorKind::internal)
     failure = {failure.kind,
                fmt::format("rank {} of the job failed to make the communicator: {}",
-                           communicator_.job_rank(), failure.message),
-               communicator_.job_rank()};
-  communicator_.control().flood(id, failure);
+                           communicator_.self().job_rank(), failure.message),
+               communicator_.self().job_rank()};
+  communicator_.self().control().flood(id, failure);
   return made;
 }
 
@@ -56,14 +56,15 @@ Groups::Made Groups::duplicate(const GroupOptions& options) {
   {
     // Hold it no longer: making waits for other ranks, which may wait for calls of this one.
     const Owner owned(communicator_);
-    CCOLL_TRY(communicator_.usable(owned));
+    CCOLL_TRY(communicator_.failures().usable(owned));
     number = births_.next_child();
   }
   const auto id = births_.duplicate_id(number);
   return made_or_told(id, [&] {
-    std::vector<Rank> ranks(communicator_.size());
-    for (Rank rank = 0; rank < communicator_.size(); rank++) ranks[rank] = rank;
-    return make_child(id, ranks, options, fmt::format("{}/copy{}", communicator_.name(), number));
+    std::vector<Rank> ranks(communicator_.self().size());
+    for (Rank rank = 0; rank < communicator_.self().size(); rank++) ranks[rank] = rank;
+    return make_child(id, ranks, options,
+                      fmt::format("{}/copy{}", communicator_.self().name(), number));
   });
 }
 
@@ -72,7 +73,7 @@ Groups::Made Groups::split(int color, int key, const GroupOptions& options) {
     return fail(ErrorKind::invalid_argument,
                 "split: colour {} is negative; colours are at least 0, or kNoColor", color);
   const std::array<std::int32_t, 2> mine = {color, key};
-  std::vector<std::array<std::int32_t, 2>> wishes(communicator_.size());
+  std::vector<std::array<std::int32_t, 2>> wishes(communicator_.self().size());
   CCOLL_TRY(exchange(communicator_, kSplit, mine.data(), wishes.data(), sizeof mine));
   std::uint64_t number = 0;
   {
@@ -83,21 +84,21 @@ Groups::Made Groups::split(int color, int key, const GroupOptions& options) {
   const auto id = births_.split_id(number, color);
   return made_or_told(id, [&] {
     std::vector<Rank> ranks;
-    for (Rank rank = 0; rank < communicator_.size(); rank++)
+    for (Rank rank = 0; rank < communicator_.self().size(); rank++)
       if (wishes[rank][0] == color) ranks.push_back(rank);
     std::ranges::stable_sort(ranks, {}, [&](Rank rank) { return wishes[rank][1]; });
     return make_child(id, ranks, options,
-                      fmt::format("{}/split{}:{}", communicator_.name(), number, color));
+                      fmt::format("{}/split{}:{}", communicator_.self().name(), number, color));
   });
 }
 
 Result<std::vector<Rank>> Groups::subgroup_ranks(std::span<const int> ranks) const {
   std::vector<Rank> list;
-  std::vector<bool> seen(communicator_.size());
+  std::vector<bool> seen(communicator_.self().size());
   for (const int rank : ranks) {
-    if (rank < 0 || static_cast<Rank>(rank) >= communicator_.size())
+    if (rank < 0 || static_cast<Rank>(rank) >= communicator_.self().size())
       return fail(ErrorKind::invalid_argument, "subgroup: rank {} is not one of {} ranks", rank,
-                  communicator_.size());
+                  communicator_.self().size());
     if (seen[static_cast<Rank>(rank)])
       return fail(ErrorKind::invalid_argument, "subgroup: rank {} is in the list twice", rank);
     seen[static_cast<Rank>(rank)] = true;
@@ -105,10 +106,10 @@ Result<std::vector<Rank>> Groups::subgroup_ranks(std::span<const int> ranks) con
   }
   if (list.empty())
     return fail(ErrorKind::invalid_argument, "subgroup: the list is empty; it names its ranks");
-  if (!seen[communicator_.rank()])
+  if (!seen[communicator_.self().rank()])
     return fail(ErrorKind::invalid_argument,
                 "subgroup: rank {} calls it but is not in the list of {}; only those in it call",
-                communicator_.rank(), list_ranks(list));
+                communicator_.self().rank(), list_ranks(list));
   return list;
 }
 
@@ -118,11 +119,11 @@ Groups::Made Groups::subgroup(std::span<const int> asked, const GroupOptions& op
   if (!ranks) return tl::unexpected(ranks.error());
   const auto text = list_ranks(*ranks);
   Announcement announcement{
-      {communicator_.id(), 0, {.count = mix_ranks(*ranks), .kind = kSubgroup}, text}, {}};
+      {communicator_.self().id(), 0, {.count = mix_ranks(*ranks), .kind = kSubgroup}, text}, {}};
   bool was_broken = false;
   {
     const Owner owned(communicator_);
-    was_broken = communicator_.broken(owned).has_value();
+    was_broken = communicator_.failures().broken(owned).has_value();
   }
   const auto attempt = births_.begin_subgroup(*ranks, was_broken);
   if (!attempt) return tl::unexpected(attempt.error());
@@ -136,13 +137,13 @@ Groups::Made Groups::subgroup(std::span<const int> asked, const GroupOptions& op
   std::shared_ptr<Implementation> met;
   auto made = made_or_told(attempt->id, [&]() -> Made {
     auto child = make_child(attempt->id, *ranks, options,
-                            fmt::format("{}/group({})", communicator_.name(), text));
+                            fmt::format("{}/group({})", communicator_.self().name(), text));
     if (!child) return child;
     births_.wait_in(*child);
-    if (communicator_.is_closed()) end_making(communicator_.destroyed());
-    if (const auto broken = communicator_.news()) parent_broke(*broken);
-    announcement.to = ranks->size() <= kAllHear ? (*child)->group().job_ranks()
-                                                : (*child)->group().ring_neighbours();
+    if (communicator_.is_closed()) end_making(Failures::destroyed());
+    if (const auto broken = communicator_.failures().news()) parent_broke(*broken);
+    announcement.to = ranks->size() <= kAllHear ? (*child)->self().group().job_ranks()
+                                                : (*child)->self().group().ring_neighbours();
     met = *child;
     CCOLL_TRY(met->groups().meet(std::move(announcement)));
     return child;
@@ -150,7 +151,7 @@ Groups::Made Groups::subgroup(std::span<const int> asked, const GroupOptions& op
   // The failure is about the group's own barrier.
   if (!made && met) {
     const auto culprit = made.error().culprit;
-    made.error() = met->for_caller(std::move(made.error()));
+    made.error() = met->self().for_caller(std::move(made.error()));
     made.error().culprit = culprit;  // the caller knows this communicator's numbers
   }
   // After a mismatch with another list, some members may never have counted this attempt: its id
@@ -160,7 +161,7 @@ Groups::Made Groups::subgroup(std::span<const int> asked, const GroupOptions& op
 }
 
 void Groups::end_making(const Failure& failure) {
-  if (const auto made = births_.waits_in()) made->failed(made->id(), failure);
+  if (const auto made = births_.waits_in()) made->control_news().failed(made->self().id(), failure);
 }
 
 void Groups::parent_closed(const Failure& failure) {
@@ -171,12 +172,13 @@ void Groups::parent_closed(const Failure& failure) {
 void Groups::parent_broke(const Failure& failure) {
   // Ranks that know that it is broken may go on from it. One that does not know yet may wait for
   // ranks that know, and do not come.
-  if (const auto made = births_.waits_in_unwarned()) made->failed(made->id(), failure);
+  if (const auto made = births_.waits_in_unwarned())
+    made->control_news().failed(made->self().id(), failure);
 }
 
 Status Groups::meet(Announcement announcement) {
   // Take the news of failed lists first: the barrier may be over before it arrives.
-  communicator_.control().settle();
+  communicator_.self().control().settle();
   const Owner owned(communicator_);
   births_.announcement() = std::move(announcement);
   Call barrier;
@@ -184,7 +186,7 @@ Status Groups::meet(Announcement announcement) {
   barrier.shown_as = kSubgroup;
   barrier.count = 1;
   barrier.op = ReduceOp::max;
-  auto met = communicator_.run(owned, barrier);
+  auto met = communicator_.calls().run(owned, barrier);
   births_.announcement().reset();
   return met;
 }
@@ -192,16 +194,16 @@ Status Groups::meet(Announcement announcement) {
 void Groups::compare(Rank peer, const Waiting& waiting) {
   births_.compare(peer, waiting, [&](const Making& mine, std::uint64_t theirs) {
     // All may have heard that it failed: that flood goes ahead of this rank's own failure's.
-    if (communicator_.control().has_failed(theirs)) return;
+    if (communicator_.self().control().has_failed(theirs)) return;
     const Failure failure{
         ErrorKind::mismatch,
         fmt::format("ranks make different groups of {}: rank {} one of {}, rank {} one of {}; "
                     "neither can be made of it any more: make both of a duplicate",
-                    communicator_.name(), communicator_.rank(), list_ranks(mine.ranks), peer,
-                    waiting.note),
-        communicator_.group().job_rank(peer)};
-    communicator_.control().flood(theirs, failure);
-    communicator_.control().flood(mine.id, failure);
+                    communicator_.self().name(), communicator_.self().rank(),
+                    list_ranks(mine.ranks), peer, waiting.note),
+        communicator_.self().group().job_rank(peer)};
+    communicator_.self().control().flood(theirs, failure);
+    communicator_.self().control().flood(mine.id, failure);
   });
 }
 
@@ -216,15 +218,15 @@ Groups::Made Groups::shrink(const GroupOptions& options, Ranks excluded) {
     ~End() { births.end_shrink(excluded, well); }
   } end{births_, excluded};
   const auto timeout =
-      options.timeout.count() > 0 ? options.timeout : communicator_.options().timeout;
+      options.timeout.count() > 0 ? options.timeout : communicator_.self().options().timeout;
   auto made = survivors_or_told(*call, timeout).and_then([&](const std::vector<Rank>& ranks) {
     const auto id = births_.shrink_id(call->number, mix_ranks(ranks));
     return made_or_told(id, [&] {
       return make_child(
           id, ranks, options,
           excluded.empty()
-              ? fmt::format("{}/shrunk{}", communicator_.name(), call->number + 1)
-              : fmt::format("{}/without({})", communicator_.name(), list_ranks(excluded)));
+              ? fmt::format("{}/shrunk{}", communicator_.self().name(), call->number + 1)
+              : fmt::format("{}/without({})", communicator_.self().name(), list_ranks(excluded)));
     });
   });
   end.well = made.has_value();
@@ -232,43 +234,45 @@ Groups::Made Groups::shrink(const GroupOptions& options, Ranks excluded) {
   // A failure that ends the job without a culprit (another rank gave up a start-up) ends whatever
   // is made of it: return it, or the caller shrinks for ever. (Copy it only if there is one: the
   // others have theirs by now, and would wait for a rank that has no memory for it.)
-  if (auto news = (*made)->heard_without_culprit()) return tl::unexpected(std::move(*news));
+  if (auto news = (*made)->failures().verdict().heard_without_culprit())
+    return tl::unexpected(std::move(*news));
   return made;
 }
 
 std::optional<int> Communicator::rank_in(const Communicator& other, int rank) const {
   const auto& mine = *implementation();
   const auto& theirs = *other.implementation();
-  if (mine.job() != theirs.job())
-    raise(mine.for_caller({ErrorKind::invalid_argument,
-                           fmt::format("rank_in: {} was not made from the same start-up as {}",
-                                       theirs.name(), mine.name()),
-                           std::nullopt}));
-  const auto found = theirs.group().rank_of(static_cast<std::uint32_t>(job_rank(rank)));
+  if (mine.self().job() != theirs.self().job())
+    raise(
+        mine.self().for_caller({ErrorKind::invalid_argument,
+                                fmt::format("rank_in: {} was not made from the same start-up as {}",
+                                            theirs.self().name(), mine.self().name()),
+                                std::nullopt}));
+  const auto found = theirs.self().group().rank_of(static_cast<std::uint32_t>(job_rank(rank)));
   return found ? std::optional(static_cast<int>(*found)) : std::nullopt;
 }
 
 int Communicator::job_rank(int rank) const {
   if (rank < 0 || rank >= size())
-    raise(implementation()->for_caller({ErrorKind::invalid_argument,
-                                        fmt::format("rank {} is not one of {} ranks", rank, size()),
-                                        std::nullopt}));
-  return static_cast<int>(implementation()->group().job_rank(static_cast<Rank>(rank)));
+    raise(implementation()->self().for_caller(
+        {ErrorKind::invalid_argument, fmt::format("rank {} is not one of {} ranks", rank, size()),
+         std::nullopt}));
+  return static_cast<int>(implementation()->self().group().job_rank(static_cast<Rank>(rank)));
 }
 
-const std::string& Communicator::name() const { return implementation()->name(); }
+const std::string& Communicator::name() const { return implementation()->self().name(); }
 
 Communicator Communicator::duplicate(const GroupOptions& options) {
   const auto communicator = implementation();  // another thread may close it meanwhile
-  communicator->value_or_raise(check_timeout("duplicate", options.timeout));
-  return Communicator(communicator->value_or_raise(
+  communicator->self().value_or_raise(check_timeout("duplicate", options.timeout));
+  return Communicator(communicator->self().value_or_raise(
       caught([&] { return communicator->groups().duplicate(options); })));
 }
 
 std::optional<Communicator> Communicator::split(int color, int key, const GroupOptions& options) {
   const auto communicator = implementation();
-  communicator->value_or_raise(check_timeout("split", options.timeout));
-  auto made = communicator->value_or_raise(
+  communicator->self().value_or_raise(check_timeout("split", options.timeout));
+  auto made = communicator->self().value_or_raise(
       caught([&] { return communicator->groups().split(color, key, options); }));
   if (made == nullptr) return std::nullopt;
   return Communicator(std::move(made));
@@ -276,25 +280,25 @@ std::optional<Communicator> Communicator::split(int color, int key, const GroupO
 
 Communicator Communicator::subgroup(std::span<const int> ranks, const GroupOptions& options) {
   const auto communicator = implementation();
-  communicator->value_or_raise(check_timeout("subgroup", options.timeout));
-  return Communicator(communicator->value_or_raise(
+  communicator->self().value_or_raise(check_timeout("subgroup", options.timeout));
+  return Communicator(communicator->self().value_or_raise(
       caught([&] { return communicator->groups().subgroup(ranks, options); })));
 }
 
 Communicator Communicator::shrink(const GroupOptions& options) {
   const auto communicator = implementation();
-  communicator->value_or_raise(check_timeout("shrink", options.timeout));
-  return Communicator(
-      communicator->value_or_raise(caught([&] { return communicator->groups().shrink(options); })));
+  communicator->self().value_or_raise(check_timeout("shrink", options.timeout));
+  return Communicator(communicator->self().value_or_raise(
+      caught([&] { return communicator->groups().shrink(options); })));
 }
 
 Communicator Communicator::shrink_without(std::span<const int> excluded,
                                           const GroupOptions& options) {
   const auto communicator = implementation();
-  communicator->value_or_raise(check_timeout("shrink_without", options.timeout));
-  auto ranks = communicator->value_or_raise(
-      excluded_ranks(excluded, communicator->rank(), communicator->size()));
-  return Communicator(communicator->value_or_raise(
+  communicator->self().value_or_raise(check_timeout("shrink_without", options.timeout));
+  auto ranks = communicator->self().value_or_raise(
+      excluded_ranks(excluded, communicator->self().rank(), communicator->self().size()));
+  return Communicator(communicator->self().value_or_raise(
       caught([&] { return communicator->groups().shrink(options, std::move(ranks)); })));
 }
 

@@ -20,11 +20,12 @@ constexpr std::chrono::milliseconds kAnswerLimit{2000};
 
 Result<RollCall> Groups::begin_shrinking(const Ranks& excluded) {
   // A broken communicator may be shrunk; a forked child's copy may not.
-  if (communicator_.is_forked()) return tl::unexpected(communicator_.news().value());
-  RollCall call{communicator_.id(), 0, 0, {}};
-  for (Rank each = 0; each < communicator_.size() && !excluded.empty(); each++)
+  if (communicator_.progress().is_forked())
+    return tl::unexpected(communicator_.failures().news().value());
+  RollCall call{communicator_.self().id(), 0, 0, {}};
+  for (Rank each = 0; each < communicator_.self().size() && !excluded.empty(); each++)
     if (!std::ranges::binary_search(excluded, each))
-      call.ranks.push_back(communicator_.group().job_rank(each));
+      call.ranks.push_back(communicator_.self().group().job_rank(each));
   const auto before = births_.begin_shrink(excluded);
   if (!before) return tl::unexpected(before.error());
   call.number =
@@ -36,7 +37,7 @@ Result<RollCall> Groups::begin_shrinking(const Ranks& excluded) {
 Failure Groups::cannot_shrink() const {
   auto failure = failure_of(std::current_exception());
   failure.message.insert(0, "shrink: ");
-  return communicator_.failed_here(failure);
+  return communicator_.self().failed_here(failure);
 }
 
 Result<std::vector<Rank>> Groups::survivors_or_told(const RollCall& call,
@@ -45,7 +46,7 @@ Result<std::vector<Rank>> Groups::survivors_or_told(const RollCall& call,
     return survivors(call, timeout);
   } catch (...) {
     auto failure = cannot_shrink();
-    communicator_.control().give_up(call, failure);
+    communicator_.self().control().give_up(call, failure);
     return tl::unexpected(std::move(failure));
   }
 }
@@ -54,18 +55,18 @@ Result<std::vector<Rank>> Groups::survivors(const RollCall& asked,
                                             std::chrono::milliseconds timeout) {
   // Allocate before the roll call: once that has ended, the others count on this rank.
   auto call = asked;
-  if (call.ranks.empty()) call.ranks = communicator_.group().job_ranks();
+  if (call.ranks.empty()) call.ranks = communicator_.self().group().job_ranks();
   std::vector<Rank> left;
-  left.reserve(communicator_.size());
+  left.reserve(communicator_.self().size());
   const auto count = std::make_shared<Headcount>();
   births_.await(count);
-  if (communicator_.is_closed()) births_.abort_shrink(communicator_.destroyed());
-  communicator_.control().call_roll(call, count);
+  if (communicator_.is_closed()) births_.abort_shrink(Failures::destroyed());
+  communicator_.self().control().call_roll(call, count);
   const auto counted = await(call, *count, timeout);
   std::unique_lock lock(count->mutex);
   if (!counted) {
     lock.unlock();
-    communicator_.control().give_up(call, counted.error());
+    communicator_.self().control().give_up(call, counted.error());
     lock.lock();
     // The others may have counted this rank in meanwhile: then it is one of them.
     if (!count->changed.wait_for(lock, kAnswerLimit, [&] { return count->gone.has_value(); }))
@@ -74,7 +75,7 @@ Result<std::vector<Rank>> Groups::survivors(const RollCall& asked,
   if (!*count->gone) return tl::unexpected(count->gone->error());
   for (const auto job_rank : call.ranks)
     if (!std::ranges::binary_search(**count->gone, job_rank))
-      left.push_back(communicator_.group().rank_of(job_rank).value());
+      left.push_back(communicator_.self().group().rank_of(job_rank).value());
   return left;
 }
 
@@ -88,7 +89,7 @@ Status Groups::await(const RollCall& call, Headcount& count,
       const auto awaited = count.awaited;
       lock.unlock();
       if (Clock::now() >= deadline) return tl::unexpected(lost_patience(call, timeout, awaited));
-      communicator_.control().probe(awaited);
+      communicator_.self().control().probe(awaited);
       lock.lock();
     }
     return {};
@@ -102,12 +103,12 @@ Failure Groups::lost_patience(const RollCall& call, std::chrono::milliseconds ti
   std::vector<Rank> ranks;
   ranks.reserve(awaited.size());
   for (const auto job_rank : awaited)
-    ranks.push_back(communicator_.group().rank_of(job_rank).value());
+    ranks.push_back(communicator_.self().group().rank_of(job_rank).value());
   Failure failure{ErrorKind::timed_out,
                   fmt::format("shrink (attempt {}) timed out after {} ms on rank {}: it waits for "
                               "{}, which did not call it or cannot be reached",
-                              call.attempt + 1, timeout.count(), communicator_.rank(),
-                              communicator_.ranks_text(ranks)),
+                              call.attempt + 1, timeout.count(), communicator_.self().rank(),
+                              communicator_.self().ranks_text(ranks)),
                   std::nullopt};
   if (!awaited.empty()) failure.culprit = awaited.front();
   return failure;

@@ -107,11 +107,6 @@ class Messages {
   /// Looks at what has come; returns the message that such a probe finds.
   Result<std::optional<Received>> look(const Pattern& pattern);
 
-  /// The peers that a round listens to.
-  enum class Attention : std::uint8_t {
-    awaited,   ///< those that an operation waits for
-    everyone,  ///< before a sleep: all that have begun to send and may wait for room
-  };
   /// Moves everything on, for a bounded number of slices; true if anything moved.
   Result<bool> advance(Attention attention);
 

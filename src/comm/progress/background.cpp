@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "comm/api/implementation.hpp"
+#include "comm/progress/progress.hpp"
 #include "comm/progress/spin_policy.hpp"
 #include "core/deadline.hpp"
 
@@ -39,29 +39,28 @@ void go_to(int core) {
 
 /// Gives the owner flag back, however a turn ends.
 struct EndOfTurn {
-  Communicator::Implementation& communicator;
+  Progress& progress;
   std::atomic<bool>& scheduled;
   Owned owned;
   ~EndOfTurn() {
     // Not earlier: until now, a thread that releases the flag leaves its work to this turn.
     scheduled.store(false);
-    communicator.disown(owned);
+    progress.disown(owned);
   }
 };
 
 }  // namespace
 
-std::shared_ptr<Background> Background::make(
-    asio::io_context& context, const std::shared_ptr<Communicator::Implementation>& communicator,
-    std::shared_ptr<Waiter> waiter) {
-  return std::shared_ptr<Background>(new Background(context, communicator, std::move(waiter)));
+std::shared_ptr<Background> Background::make(asio::io_context& context,
+                                             const std::shared_ptr<Progress>& progress,
+                                             std::shared_ptr<Waiter> waiter) {
+  return std::shared_ptr<Background>(new Background(context, progress, std::move(waiter)));
 }
 
-Background::Background(asio::io_context& context,
-                       const std::shared_ptr<Communicator::Implementation>& communicator,
+Background::Background(asio::io_context& context, const std::shared_ptr<Progress>& progress,
                        std::shared_ptr<Waiter> waiter)
     : context_(context),
-      communicator_(communicator),
+      progress_(progress),
       waiter_(std::move(waiter)),
       watch_(context_),
       timer_(context_) {}
@@ -90,8 +89,8 @@ void Background::schedule() noexcept {
 }
 
 bool Background::is_beside_busy_cores() const {
-  const auto communicator = communicator_.lock();
-  return communicator && communicator->planner().fills_cores() && busy_backgrounds == 1;
+  const auto progress = progress_.lock();
+  return progress && progress->cores().are_filled && busy_backgrounds == 1;
 }
 
 bool Background::is_due() const {
@@ -112,32 +111,31 @@ void Background::turn() {
   set_busy(true);
   // Otherwise every message of a call that a thread waits for would wake this one as well.
   stop_watching();
-  const auto communicator = stopped_ ? nullptr : communicator_.lock();
+  const auto progress = stopped_ ? nullptr : progress_.lock();
   // Another holder of the flag makes progress itself, and schedules a turn if something is left. A
   // polling thread holds it again and again, each time for a moment. One try would often fall into
   // such a moment and end the turn; many tries find the gap between two.
   constexpr int kTries = 1000;
   std::optional<Owned> owned;
-  for (int tries = 0; communicator && !owned && tries < kTries; tries++)
-    owned = communicator->try_own();
+  for (int tries = 0; progress && !owned && tries < kTries; tries++) owned = progress->try_own();
   if (!owned) {
-    if (communicator) denied_.store(Clock::now());
+    if (progress) denied_.store(Clock::now());
     scheduled_.store(false);
     // A thread that released the flag before found this turn scheduled, and scheduled none.
-    if (communicator) owned = communicator->try_own();
+    if (progress) owned = progress->try_own();
     if (!owned) return set_busy(false);
   }
   denied_.store(kNever);
   bool go_on = false;
   {
-    const EndOfTurn end{*communicator, scheduled_, *owned};
+    const EndOfTurn end{*progress, scheduled_, *owned};
     try {
-      go_on = turn(*owned, *communicator);
+      go_on = turn(*owned, *progress);
     } catch (...) {
-      communicator->threw(*owned, failure_of(std::current_exception()));
+      progress->operations().threw(*owned, failure_of(std::current_exception()));
     }
   }
-  if (communicator->is_forked()) {
+  if (progress->is_forked()) {
     // This is a child that a caller's function has forked, and let return: it has nobody to return
     // to, and the descriptors that this thread would watch are the parent's.
     dprintf(STDERR_FILENO,
@@ -146,34 +144,35 @@ void Background::turn() {
     std::_Exit(EXIT_FAILURE);
   }
   // A thread that reported a stream since found this turn scheduled, and scheduled none.
-  if (go_on || communicator->has_reached())
+  if (go_on || progress->operations().has_reached())
     schedule();
   else if (!sleeps())
     set_busy(false);
 }
 
-bool Background::turn(Owned owned, Communicator::Implementation& communicator) {
-  communicator.waiter().awake();
-  communicator.waiter().sleep(std::chrono::nanoseconds(0));  // takes the events, does not wait
+bool Background::turn(Owned owned, Progress& progress) {
+  auto& operations = progress.operations();
+  progress.waiter().awake();
+  progress.waiter().sleep(std::chrono::nanoseconds(0));  // takes the events, does not wait
   const auto end = Clock::now() + kTurn;
   // Between two slices of a call, other ranks take less time than sleeping and waking does, unless
   // they wait for this thread.
-  auto patience = communicator.planner().is_oversubscribed() ? SpinPolicy::short_one(true, false)
-                                                             : SpinPolicy(false);
+  auto patience =
+      progress.cores().are_oversubscribed ? SpinPolicy::short_one(true, false) : SpinPolicy(false);
   bool moved = true;
   const auto goes_on = [&] { return moved || (busy_backgrounds == 1 && patience.keep_polling()); };
-  while (goes_on() && communicator.busy(owned) && !communicator.wanted() && Clock::now() < end) {
-    moved = communicator.progress(owned);
+  while (goes_on() && operations.busy(owned) && !progress.is_wanted() && Clock::now() < end) {
+    moved = operations.advance(owned, Attention::awaited);
     if (moved) patience.reset();
   }
   // A thread that wants the flag goes on, and schedules a turn if something is left.
-  if (!communicator.busy(owned) || communicator.wanted()) return false;
-  const auto next = communicator.supervise(owned, Clock::now());
+  if (!operations.busy(owned) || progress.is_wanted()) return false;
+  const auto next = operations.supervise(owned, Clock::now());
   if (!moved) {
-    communicator.waiter().prepare();
-    moved = communicator.progress(owned, Messages::Attention::everyone);
+    progress.waiter().prepare();
+    moved = operations.advance(owned, Attention::everyone);
   }
-  const bool busy = communicator.busy(owned);
+  const bool busy = operations.busy(owned);
   return busy && (moved || !sleep_until(next));
 }
 

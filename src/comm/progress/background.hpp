@@ -11,18 +11,19 @@
 #include <chrono>
 #include <memory>
 
-#include "ccoll/communicator.hpp"
 #include "comm/progress/owner_flag.hpp"
 #include "transport/waiter.hpp"
 
 namespace ccoll {
 
+class Progress;
+
 class Background : public std::enable_shared_from_this<Background> {
  public:
-  /// `waiter`: the communicator's.
-  static std::shared_ptr<Background> make(
-      asio::io_context& context, const std::shared_ptr<Communicator::Implementation>& communicator,
-      std::shared_ptr<Waiter> waiter);
+  /// `waiter`: the one of `progress`.
+  static std::shared_ptr<Background> make(asio::io_context& context,
+                                          const std::shared_ptr<Progress>& progress,
+                                          std::shared_ptr<Waiter> waiter);
 
   ~Background();
   Background(const Background&) = delete;
@@ -42,8 +43,7 @@ class Background : public std::enable_shared_from_this<Background> {
   void stop();
 
  private:
-  Background(asio::io_context& context,
-             const std::shared_ptr<Communicator::Implementation>& communicator,
+  Background(asio::io_context& context, const std::shared_ptr<Progress>& progress,
              std::shared_ptr<Waiter> waiter);
   void turn();
   /// Whether no core is likely to be idle, except that of a caller that does not wait.
@@ -51,13 +51,13 @@ class Background : public std::enable_shared_from_this<Background> {
   /// Sets whether it has something under way; the process counts those that have.
   void set_busy(bool busy);
   /// True if it is to go on at once.
-  bool turn(Owned owned, Communicator::Implementation& communicator);
+  bool turn(Owned owned, Progress& progress);
   /// False if something has happened already.
   bool sleep_until(std::chrono::steady_clock::time_point next);
   void stop_watching();
 
   asio::io_context& context_;  ///< of the service, which the communicator holds
-  const std::weak_ptr<Communicator::Implementation> communicator_;
+  const std::weak_ptr<Progress> progress_;
   std::atomic<bool> scheduled_{false};
   std::atomic<bool> busy_{false};
   static constexpr auto kAwake = std::chrono::steady_clock::time_point::min();

@@ -7,30 +7,18 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "ccoll/communicator.hpp"
-#include "comm/api/input_copy.hpp"
-#include "comm/api/reductions.hpp"
-#include "comm/api/widening.hpp"
 #include "comm/progress/endings.hpp"
-#include "comm/streams/stream_parts.hpp"
 #include "core/result.hpp"
-#include "engine/describe.hpp"
-#include "engine/plan.hpp"
-#include "gpu/way.hpp"
 
 namespace ccoll {
 
 using Clock = std::chrono::steady_clock;
-
-/// A rank that has waited this long publishes the call in which it waits.
-inline constexpr std::chrono::milliseconds kPublishAfter{50};
 
 /// Since when an operation has stood still, as seen by a thread that looks now and then.
 struct Standstill {
@@ -43,6 +31,12 @@ struct Standstill {
     since = now;
   }
   Clock::duration until(Clock::time_point now) const { return now - since.value_or(now); }
+};
+
+/// The peers that a round of progress listens to.
+enum class Attention : std::uint8_t {
+  awaited,   ///< those that an operation waits for
+  everyone,  ///< before a sleep: all that have begun to send and may wait for room
 };
 
 /// How far the report of a long wait has come.
@@ -76,38 +70,6 @@ struct Operation {
 /// The Work of a call in a stream has this one in place of the operation itself.
 struct StreamOperation final : Operation {
   StreamOperation() { sort = Sort::in_stream; }
-};
-
-/// Collectives run one after another.
-struct CollectiveOperation final : Operation {
-  std::shared_ptr<Plan> plan;  ///< uses the communicator's links
-  PlanRun run;
-  std::optional<Premultiplication> premultiplication;
-  std::optional<Widening> widening;
-  std::optional<InputCopy> input_copy;
-  /// The stream step that a call in a stream waits for; its time limit starts there.
-  std::shared_ptr<const device::StreamOp> gate;
-  std::chrono::milliseconds timeout{0};
-  std::optional<PartedRun> parts;  ///< of one that is made in parts
-  bool started = false;            // owner: holder of the owner flag
-  Clock::time_point publish_at;    // owner: holder of the owner flag
-
-  /// Whether it has the number by which other ranks know it. A call that its stream holds back, and
-  /// all behind it, get theirs only when they begin: a graph's calls may still come before.
-  bool is_numbered = false;  // owner: holder of the owner flag
-
-  /// Whether its stream has yet to come to it.
-  bool is_held_back() const { return !started && gate && !gate->reached(); }
-  /// The reason why it has not begun.
-  std::string_view not_begun() const {
-    return is_held_back()
-               ? "not begun: its stream has not reached it"
-               : "not begun: an earlier call is still under way, or waits for its stream";
-  }
-  /// Its label and the name of the caller's own reduction.
-  std::string note() const {
-    return note_of(label, run.custom ? run.custom->description.name : std::string_view{});
-  }
 };
 
 /// One operation of a communicator, or those of a batch in its order.

@@ -25,7 +25,7 @@ std::vector<Rank> Communicator::Implementation::awaited(Owned owned,
         ranks.push_back(*peer);
     }
     // Whichever collective it is: the first one in the queue stands in its way.
-    if (const auto* first = collective ? collectives_(owned).started() : nullptr)
+    if (const auto* first = collective ? calls_.queue(owned).started() : nullptr)
       std::ranges::copy(first->plan->awaited(Plan::Which::in_the_way), std::back_inserter(ranks));
     return ranks;
   } catch (...) {
@@ -34,35 +34,17 @@ std::vector<Rank> Communicator::Implementation::awaited(Owned owned,
   }
 }
 
-void Communicator::Implementation::note_failure(Owned owned, const Failure& failure) noexcept {
-  if (closed_.load(std::memory_order_relaxed)) return;
-  try {
-    // A late or different call is counted for all ranks that it waits for.
-    const bool is_one = failure.kind != ErrorKind::timed_out && failure.kind != ErrorKind::mismatch;
-    if (const auto culprit =
-            is_one && failure.culprit ? group_.rank_of(*failure.culprit) : std::nullopt)
-      return record_.losses().failed(*culprit);
-    if (const auto* first = collectives_(owned).started())
-      for (const auto peer : first->plan->awaited(Plan::Which::in_the_way))
-        record_.losses().failed(peer);
-    for (const auto& operation : messages_(owned).pending())
-      if (operation->pattern.from) record_.losses().failed(*operation->pattern.from);
-  } catch (...) {
-    // Memory ran out, which may be why it fails.
-  }
-}
-
 Counters Communicator::Implementation::counters() {
   const Owner owned(*this);
   TrafficTable table;
-  plans_(owned).add_traffic(table);
-  messages_(owned).add_traffic(table);
+  calls_.add_traffic(owned, table);
+  messages(owned).add_traffic(table);
   links_.add_retries(table);
 
   std::map<std::pair<Rank, std::string>, PeerCounters> peers;
   const auto of = [&](Rank peer, std::string_view name) -> PeerCounters& {
     // Most links use the pair's transport, so counts for all links go there.
-    auto transport = name.empty() ? transport_to(peer).value_or("") : std::string(name);
+    auto transport = name.empty() ? self_.transport_to(peer).value_or("") : std::string(name);
     auto& found = peers[{peer, transport}];
     found.rank = static_cast<int>(peer);
     found.transport = std::move(transport);
@@ -82,10 +64,10 @@ Counters Communicator::Implementation::counters() {
     peer.time_lost += loss.time;
     peer.errors += loss.errors;
   }
-  for (const auto& [rank, refused] : messages_(owned).refused()) of(rank, {}).errors += refused;
+  for (const auto& [rank, refused] : messages(owned).refused()) of(rank, {}).errors += refused;
 
   Counters counters;
-  counters.collectives = collectives_(owned).next_number();
+  counters.collectives = collectives(owned).next_number();
   counters.device_memory_bytes = streams_.calls().held_bytes();
   if (const auto& way = streams_.calls().device_way())
     counters.device_workspace_bytes = way->held_bytes();

@@ -87,8 +87,8 @@ class Watch final : public DumpSignal, public std::enable_shared_from_this<Watch
     std::size_t count = 0;
     const auto all = communicators();
     for (auto each = all.rbegin(); each != all.rend() && count < kMostBeside; ++each) {
-      if (each->get() == &one || (*each)->job() != one.job() ||
-          (*each)->job_rank() != one.job_rank())
+      if (each->get() == &one || (*each)->self().job() != one.self().job() ||
+          (*each)->self().job_rank() != one.self().job_rank())
         continue;
       (*each)->dumps().request("beside");
       count++;
@@ -142,7 +142,7 @@ std::shared_ptr<DumpSignal> DumpSignal::join(
   lock.lock();
   auto made = watch.lock();
   if (!made || made->is_forked()) {
-    auto& context = communicator->service()->context();
+    auto& context = communicator->self().service()->context();
     watch = made = std::make_shared<Watch>(context);
     asio::post(context, [made] { made->wait(); });
   }

@@ -33,7 +33,8 @@ void Dumps::write_requested(Owned owned) noexcept {
 std::vector<dump::Peer> Dumps::peers(const std::vector<Rank>& ranks) const {
   std::vector<dump::Peer> peers;
   for (const auto rank : ranks) {
-    const auto& address = communicator_.member()->table()[communicator_.group().job_rank(rank)];
+    const auto& address =
+        communicator_.self().member()->table()[communicator_.self().group().job_rank(rank)];
     peers.push_back({rank, ip_text(address), address.pid});
   }
   return peers;
@@ -43,7 +44,7 @@ dump::UnderWay Dumps::under_way(const CollectiveOperation& operation,
                                 const FlightRecorder::Times& times) const {
   dump::UnderWay shown;
   shown.call = operation.run.sequence;
-  shown.text = communicator_.name_of(operation);
+  shown.text = communicator_.self().name_of(operation.run, operation.label);
   shown.begun = times.of(operation.begun);
   shown.standing = operation.not_begun();
   if (!operation.started) return shown;
@@ -61,8 +62,8 @@ dump::UnderWay Dumps::under_way_on_device(std::uint64_t number,
   shown.standing = "the host has done its part";
   const auto recorded = record_.history().recorded(number);
   if (!recorded) return shown;  // so many calls ago
-  shown.text =
-      communicator_.name_of(number, recorded->signature, label_in(record_.labels().of(number)));
+  shown.text = communicator_.self().name_of(number, recorded->signature,
+                                            label_in(record_.labels().of(number)));
   shown.begun = times.of(recorded->begun);
   return shown;
 }
@@ -72,7 +73,7 @@ Record::Standing Dumps::standing(Owned owned) const {
   Record::Standing standing;
   standing.finished = communicator_.collectives(owned).finished();
   // A forked child asks nothing of its parent's streams.
-  const auto on_device = communicator_.is_forked()
+  const auto on_device = communicator_.progress().is_forked()
                              ? std::vector<LeftOnDevice>()
                              : communicator_.streams().calls().left_on_device(owned);
   for (const auto& left : on_device) {
@@ -111,10 +112,11 @@ void Dumps::keep_standing(Owned owned) noexcept {
 
 dump::Dump Dumps::made(Owned owned, std::string_view reason) const {
   std::optional<dump::Failed> failed;
-  if (const auto failure = communicator_.first_failure()) {
-    failed = {
-        std::string(to_string(failure->kind)), communicator_.for_caller(*failure).message, {}};
-    if (failure->culprit) failed->culprit = communicator_.group().rank_of(*failure->culprit);
+  if (const auto failure = communicator_.failures().first()) {
+    failed = {std::string(to_string(failure->kind)),
+              communicator_.self().for_caller(*failure).message,
+              {}};
+    if (failure->culprit) failed->culprit = communicator_.self().group().rank_of(*failure->culprit);
   }
   if (const auto& kept = record_.kept()) return record_.dump(reason, *kept, std::move(failed));
   return record_.dump(reason, standing(owned), std::move(failed));
@@ -128,7 +130,7 @@ std::string Dumps::text() {
 void Dumps::write(Owned owned, std::string_view reason) noexcept {
   record_.end_request();
   // The file is the parent's.
-  if (communicator_.is_forked() || !record_.admits(reason)) return;
+  if (communicator_.progress().is_forked() || !record_.admits(reason)) return;
   try {
     record_.write(made(owned, reason));
     if (reason == Record::kFailureDump && signal_) signal_->failed(communicator_);
@@ -140,13 +142,13 @@ void Dumps::write(Owned owned, std::string_view reason) noexcept {
 void Dumps::request(std::string reason) {
   if (!record_.has_file()) return;
   record_.request(std::move(reason));
-  communicator_.waiter().ring();
+  communicator_.progress().waiter().ring();
   try_to_write(0);
 }
 
 void Dumps::try_to_write(int tries) {
   if (!record_.is_requested() || communicator_.is_closed()) return;
-  if (const auto free = communicator_.try_own()) {
+  if (const auto free = communicator_.progress().try_own()) {
     const Owner owned(communicator_, *free);
     return write(owned, record_.requested_reason());
   }
@@ -156,8 +158,8 @@ void Dumps::try_to_write(int tries) {
     made.partial = true;
     return record_.write(made);
   }
-  const auto timer =
-      std::make_shared<asio::steady_timer>(communicator_.service()->context(), kBetweenTries);
+  const auto timer = std::make_shared<asio::steady_timer>(communicator_.self().service()->context(),
+                                                          kBetweenTries);
   timer->async_wait(
       [timer, tries, weak = communicator_.weak_from_this()](const std::error_code& code) {
         if (const auto self = code ? nullptr : weak.lock()) self->dumps().try_to_write(tries + 1);

@@ -77,47 +77,49 @@ device::CopyUse copy_use_of(const DeviceShare& share) {
 // The way
 
 Status Streams::find_device() {
-  knows_devices_ = communicator_.options().device.ordinal != kHost || device::is_cuda_in_use();
+  knows_devices_ =
+      communicator_.self().options().device.ordinal != kHost || device::is_cuda_in_use();
   // Communicators that are made from this one take theirs when they need it.
-  if (communicator_.options().device.ordinal == kHost || communicator_.id() != communicator_.job())
+  if (communicator_.self().options().device.ordinal == kHost ||
+      communicator_.self().id() != communicator_.self().job())
     return {};
-  const auto staging = calls_.staging(communicator_.options().device.ordinal);
+  const auto staging = calls_.staging(communicator_.self().options().device.ordinal);
   if (staging) return {};
   return fail(staging.error().kind, "DeviceOptions::ordinal is {}: {}",
-              communicator_.options().device.ordinal, staging.error().message);
+              communicator_.self().options().device.ordinal, staging.error().message);
 }
 
 Status Streams::find_device_way() {
-  if (communicator_.options().device.ordinal == kHost) return {};
+  if (communicator_.self().options().device.ordinal == kHost) return {};
   std::vector<PeerAddress> ranks;
-  for (const auto job_rank : communicator_.group().job_ranks())
-    ranks.push_back(communicator_.member()->table()[job_rank]);
-  device_way_ = pick_device_way(ranks, communicator_.options().device.way);
+  for (const auto job_rank : communicator_.self().group().job_ranks())
+    ranks.push_back(communicator_.self().member()->table()[job_rank]);
+  device_way_ = pick_device_way(ranks, communicator_.self().options().device.way);
   // If ranks differ, the first one with a GPU tells it for all.
   const auto first = std::ranges::find_if(ranks, [](const auto& each) { return each.device != 0; });
-  if (device_way_.way == DeviceWay::host && first - ranks.begin() == communicator_.rank())
+  if (device_way_.way == DeviceWay::host && first - ranks.begin() == communicator_.self().rank())
     log_device_way();
   while (device_way_.way != DeviceWay::host && !has_device_way()) CCOLL_TRY(make_device_way(ranks));
-  if (has_device_way() || communicator_.id() != communicator_.job()) return {};
-  return calls_.staging(communicator_.options().device.ordinal).and_then([](auto* staging) {
+  if (has_device_way() || communicator_.self().id() != communicator_.self().job()) return {};
+  return calls_.staging(communicator_.self().options().device.ordinal).and_then([](auto* staging) {
     return staging->take_ring();
   });
 }
 
 void Streams::log_device_way() const {
-  log().info("{}: collectives in CUDA's streams go by {}: {}", communicator_.name(),
+  log().info("{}: collectives in CUDA's streams go by {}: {}", communicator_.self().name(),
              to_string(device_way_.way), device_way_.why);
 }
 
 /// Makes the picked way, or picks the next one to be made.
 Status Streams::make_device_way(std::span<const PeerAddress> ranks) {
-  auto staging = calls_.shared_staging(communicator_.options().device.ordinal);
+  auto staging = calls_.shared_staging(communicator_.self().options().device.ordinal);
   const bool is_group = device_way_.way == DeviceWay::steps || device_way_.is_across;
   // In a team, the others do not hear of this rank's shortage: no rank has a communicator then.
   if (!staging && !is_group) return tl::unexpected(std::move(staging.error()));
   const auto made =
       is_group ? make_group(std::move(staging)) : join_team(std::move(*staging), ranks);
-  if (communicator_.rank() == 0 && made) log_device_way();
+  if (communicator_.self().rank() == 0 && made) log_device_way();
   if (made) return {};
   const auto fall_back = [&](DeviceWay way, const Failure& why) {
     device_way_.way = way;
@@ -125,18 +127,18 @@ Status Streams::make_device_way(std::span<const PeerAddress> ranks) {
     device_way_.next = DeviceWay::host;
     device_way_.is_across = false;
   };
-  if (const Owner owned(communicator_); communicator_.broken(owned)) {
+  if (const Owner owned(communicator_); communicator_.failures().broken(owned)) {
     // No way is of use, and its first call tells why.
     fall_back(DeviceWay::host, made.error());
     return {};
   }
   const auto next = device_way_.next;
-  if (communicator_.rank() == 0 && next == DeviceWay::host)
-    log().warn("{}: collectives of {} ranks' GPUs go through the host: {}", communicator_.name(),
-               communicator_.size(), made.error().message);
-  if (communicator_.rank() == 0 && next != DeviceWay::host)
+  if (communicator_.self().rank() == 0 && next == DeviceWay::host)
+    log().warn("{}: collectives of {} ranks' GPUs go through the host: {}",
+               communicator_.self().name(), communicator_.self().size(), made.error().message);
+  if (communicator_.self().rank() == 0 && next != DeviceWay::host)
     log().warn("{}: collectives of {} ranks' GPUs go by {}, if they can, not by {}: {}",
-               communicator_.name(), communicator_.size(), to_string(next),
+               communicator_.self().name(), communicator_.self().size(), to_string(next),
                to_string(device_way_.way), made.error().message);
   fall_back(next, made.error());
   return {};
@@ -146,14 +148,15 @@ Status Streams::join_team(std::shared_ptr<device::Staging> staging,
                           std::span<const PeerAddress> ranks) {
   auto devices = devices_of(ranks);
   if (!devices) return tl::unexpected(std::move(devices.error()));
-  auto way = device::join_team({.communicator = communicator_.id(),
-                                .rank = communicator_.rank(),
-                                .size = communicator_.size(),
-                                .devices = std::move(*devices),
-                                .workspace_bytes = communicator_.options().device.workspace_bytes,
-                                .most_blocks = device_way_.share.blocks,
-                                .copies = copy_use_of(device_way_.share),
-                                .staging = std::move(staging)});
+  auto way =
+      device::join_team({.communicator = communicator_.self().id(),
+                         .rank = communicator_.self().rank(),
+                         .size = communicator_.self().size(),
+                         .devices = std::move(*devices),
+                         .workspace_bytes = communicator_.self().options().device.workspace_bytes,
+                         .most_blocks = device_way_.share.blocks,
+                         .copies = copy_use_of(device_way_.share),
+                         .staging = std::move(staging)});
   return way.map([&](auto& made) { take_device_way(std::move(made)); });
 }
 
@@ -165,7 +168,7 @@ void Streams::take_device_way(std::shared_ptr<device::DeviceWay> way) {
 /// All ranks make each of its calls, even if something fails on some: they agree at the end.
 Status Streams::make_group(Result<std::shared_ptr<device::Staging>> staging) {
   auto door = device::ExchangeDoor::open();
-  std::vector<device::DoorAddress> addresses(communicator_.size());
+  std::vector<device::DoorAddress> addresses(communicator_.self().size());
   const auto own = door && staging ? door->address() : device::DoorAddress{};
   CCOLL_TRY(tell_all_at_start(&own, addresses.data(), sizeof own));
   Result<std::shared_ptr<device::DeviceWay>> way;
@@ -185,7 +188,7 @@ Status Streams::make_group(Result<std::shared_ptr<device::Staging>> staging) {
   Verdict mine;
   mine.is_well = way.has_value();
   if (!way) way.error().message.copy(mine.reason.data(), mine.reason.size() - 1);
-  std::vector<Verdict> verdicts(communicator_.size());
+  std::vector<Verdict> verdicts(communicator_.self().size());
   CCOLL_TRY(tell_all_at_start(&mine, verdicts.data(), sizeof mine));
   const auto odd = std::ranges::find(verdicts, false, &Verdict::is_well);
   if (odd != verdicts.end())
@@ -198,24 +201,25 @@ Result<std::shared_ptr<device::DeviceWay>> Streams::meet_for_group(
     device::ExchangeDoor& door, std::span<const device::DoorAddress> addresses,
     std::shared_ptr<device::Staging> staging) const {
   const auto deadline = deadline_after(
-      std::min<std::chrono::milliseconds>(communicator_.options().timeout, kForGroup));
-  const auto exchange = door.meet(communicator_.rank(), addresses, deadline);
+      std::min<std::chrono::milliseconds>(communicator_.self().options().timeout, kForGroup));
+  const auto exchange = door.meet(communicator_.self().rank(), addresses, deadline);
   if (!exchange) return tl::unexpected(exchange.error());
-  return device::make_group({.rank = communicator_.rank(),
-                             .size = communicator_.size(),
-                             .workspace_bytes = communicator_.options().device.workspace_bytes,
-                             .by_kernels = device_way_.way == DeviceWay::team,
-                             .copies = copy_use_of(device_way_.share),
-                             .most_blocks = device_way_.share.blocks,
-                             .staging = std::move(staging)},
-                            **exchange, deadline);
+  return device::make_group(
+      {.rank = communicator_.self().rank(),
+       .size = communicator_.self().size(),
+       .workspace_bytes = communicator_.self().options().device.workspace_bytes,
+       .by_kernels = device_way_.way == DeviceWay::team,
+       .copies = copy_use_of(device_way_.share),
+       .most_blocks = device_way_.share.blocks,
+       .staging = std::move(staging)},
+      **exchange, deadline);
 }
 
 Status Streams::tell_all_at_start(const void* mine, void* everyones, std::size_t bytes) {
   auto call = all_gather_of(mine, everyones, bytes);
   call.shown_as = kDeviceWay;
   const Owner owned(communicator_);
-  return communicator_.run(owned, call);
+  return communicator_.calls().run(owned, call);
 }
 
 // Programs
@@ -231,9 +235,9 @@ Result<const Streams::OnDevice*> Streams::device_program_for(const Call& call) {
       return tl::unexpected(std::move(loaded.error()));
     if (!loaded) {
       const Owner owned(communicator_);
-      CCOLL_TRY(communicator_.usable(owned));
-      communicator_.threw(owned, loaded.error());
-      return tl::unexpected(*communicator_.broken(owned));
+      CCOLL_TRY(communicator_.failures().usable(owned));
+      communicator_.failures().threw(owned, loaded.error());
+      return tl::unexpected(*communicator_.failures().broken(owned));
     }
     found = programs_.emplace(key, std::move(*loaded)).first;
   }
@@ -242,17 +246,18 @@ Result<const Streams::OnDevice*> Streams::device_program_for(const Call& call) {
 
 Result<Streams::OnDevice> Streams::load_device_program(const Call& call, const Signature& asked) {
   // Devices combine in float32, but what they hand on is of the call's type.
-  if (call.algorithm && is_widened(call, *call.algorithm, communicator_.size())) return OnDevice{};
+  if (call.algorithm && is_widened(call, *call.algorithm, communicator_.self().size()))
+    return OnDevice{};
   const auto problem = communicator_.planner().problem_of(call);
   auto forcing = communicator_.planner().forced(call.algorithm);
   forcing.order = averages_narrow_floats(call)
                       ? CombineOrder::at_once
-                      : order_of(call.op, call.type, communicator_.options().deterministic);
+                      : order_of(call.op, call.type, communicator_.self().options().deterministic);
   Failure refusal;
   for (const auto& limits : device_limits(device_way_.way)) {
     const auto chosen =
         choose(problem, size_of(call.type),
-               device_costs(device_way_.way, communicator_.size(), device_way_.gpus, limits),
+               device_costs(device_way_.way, communicator_.self().size(), device_way_.gpus, limits),
                limited(forcing, limits));
     auto program = calls_.device_way()->load(
         {.problem = problem,
@@ -261,18 +266,18 @@ Result<Streams::OnDevice> Streams::load_device_program(const Call& call, const S
          .type = call.type,
          .op = call.op.op()});
     if (program) {
-      log_choice(communicator_.rank(), asked, chosen);
+      log_choice(communicator_.self().rank(), asked, chosen);
       return OnDevice{chosen.choice.algorithm, std::move(*program)};
     }
     if (program.error().kind != ErrorKind::unsupported)
       return tl::unexpected(std::move(program.error()));
     refusal = std::move(program.error());
   }
-  if (communicator_.rank() == 0) {
+  if (communicator_.self().rank() == 0) {
     const bool is_first = !std::exchange(has_logged_refusal_, true);
     log().at(is_first ? LogLevel::warn : LogLevel::info,
-             "{}: {} goes through the host, not by {}: {}{}", communicator_.name(), describe(asked),
-             to_string(device_way_.way), refusal.message,
+             "{}: {} goes through the host, not by {}: {}{}", communicator_.self().name(),
+             describe(asked), to_string(device_way_.way), refusal.message,
              is_first ? "; further such calls are logged by CCOLL_LOG=info" : "");
   }
   return OnDevice{};
@@ -286,7 +291,7 @@ Status Streams::make_ready_beside(Owned owned, Algorithm algorithm,
   barrier.kind = Kind::barrier;
   barrier.count = 1;
   barrier.op = ReduceOp::max;
-  auto plan = communicator_.plan_for(owned, barrier, signature_of(barrier));
+  auto plan = communicator_.calls().plan_for(owned, barrier, signature_of(barrier));
   if (!plan) return tl::unexpected(plan.error());
   operation.plan = *plan;
   auto& run = operation.run;
@@ -300,9 +305,12 @@ Result<std::optional<Work>> Streams::begin_on_device(const Call& call,
                                                      std::optional<cudaStream_t> stream,
                                                      const OnDevice& on_device) {
   const auto width = size_of(call.type);
-  const auto in = elems_of(call, Buffer::input, communicator_.rank(), communicator_.size()) * width;
+  const auto in =
+      elems_of(call, Buffer::input, communicator_.self().rank(), communicator_.self().size()) *
+      width;
   const auto out =
-      elems_of(call, Buffer::output, communicator_.rank(), communicator_.size()) * width;
+      elems_of(call, Buffer::output, communicator_.self().rank(), communicator_.self().size()) *
+      width;
   const auto copied_input = needs_input_copy(call) ? in : 0;
   const device::Copied copied[] = {
       {host_ranges_of(call.input, in - copied_input), host_ranges_of(call.output, out)}};
@@ -315,7 +323,7 @@ Result<std::optional<Work>> Streams::begin_on_device(const Call& call,
     // One graph has all ranks' parts of it: none can be missing, or be of another call.
     if (is_captured && together) return std::nullopt;
     in_stream.limit_device(call.timeout.count() > 0 ? call.timeout
-                                                    : communicator_.options().timeout);
+                                                    : communicator_.self().options().timeout);
     return begun_in_order(beside, in_stream, stream_op, is_captured);
   };
   std::unique_lock lock(calls_.submission());
@@ -345,7 +353,8 @@ Result<std::optional<Work>> Streams::begin_on_device(const Call& call,
 }
 
 Clock::time_point Streams::limit_of(const Call& call) const {
-  return deadline_after(call.timeout.count() > 0 ? call.timeout : communicator_.options().timeout);
+  return deadline_after(call.timeout.count() > 0 ? call.timeout
+                                                 : communicator_.self().options().timeout);
 }
 
 /// A thread that makes several ranks' calls would otherwise wait in the first one for the others.
@@ -365,9 +374,9 @@ void Streams::put_off(const Submitted& submitted, const Call& call,
       std::make_shared<Entrance>(Entrance{submitted, call, std::string(call.label), stream});
   off->call.label = off->label;
   auto go_on = [off](Implementation& self, Clock::time_point until) -> Result<bool> {
-    if (self.is_forked()) {
+    if (self.progress().is_forked()) {
       off->lock.release();  // it is the parent's
-      return tl::unexpected(self.news().value());
+      return tl::unexpected(self.failures().news().value());
     }
     if (!off->entering) {
       off->mutex = self.streams().calls_.device_submission();
@@ -389,7 +398,7 @@ void Streams::put_off(const Submitted& submitted, const Call& call,
                        .stream = stream,
                        .label = off->label,
                        .go_on = std::move(go_on),
-                       .together = communicator_.id()});
+                       .together = communicator_.self().id()});
 }
 
 Result<device::Entry> Streams::enter(device::StreamOp& stream_op, const Entering& entering,
@@ -405,7 +414,7 @@ Result<device::Entry> Streams::enter(device::StreamOp& stream_op, const Entering
   {
     const Owner owned(communicator_);
     const auto now = Clock::now();
-    if (const auto usable = communicator_.usable(owned); !usable) {
+    if (const auto usable = communicator_.failures().usable(owned); !usable) {
       why = usable.error();
     } else {
       // From here on its time limit counts, and ranks that make other calls are looked for.
@@ -431,30 +440,33 @@ Failure Streams::not_entered(Owned owned, const Result<device::Entry>& entry, bo
   // If another rank has ended it for all, that rank tells why; here it is an earlier failure.
   const bool is_told = !entry && calls_.device_way()->is_aborted();
   if (is_told || (!entry && entry.error().kind == ErrorKind::mismatch)) {
-    communicator_.break_with(owned, entry.error(), true);
+    communicator_.failures().break_with(owned, entry.error(), true);
   } else if (!entry) {
-    communicator_.threw(owned, entry.error());
+    communicator_.failures().threw(owned, entry.error());
   } else {
-    communicator_.break_with(owned,
-                             {ErrorKind::timed_out,
-                              fmt::format("not all ranks of the process have made a call {}",
-                                          is_captured ? "while it was captured"
-                                                      : "that this rank's stream has not reached"),
-                              std::nullopt},
-                             true);
+    communicator_.failures().break_with(
+        owned,
+        {ErrorKind::timed_out,
+         fmt::format(
+             "not all ranks of the process have made a call {}",
+             is_captured ? "while it was captured" : "that this rank's stream has not reached"),
+         std::nullopt},
+        true);
   }
-  return is_told ? communicator_.usable(owned).error() : *communicator_.broken(owned);
+  return is_told ? communicator_.failures().usable(owned).error()
+                 : *communicator_.failures().broken(owned);
 }
 
 void Streams::end_what_devices_made(Owned owned) {
-  communicator_.progress(owned);  // begins calls that streams have reached
-  communicator_.wait(owned, {communicator_.weak_from_this(), calls_.left_behind(owned)},
-                     Clock::now() + kForHosts);
+  communicator_.advance(owned, Attention::awaited);  // begins calls that streams have reached
+  communicator_.progress().wait(owned, {communicator_.weak_from_this(), calls_.left_behind(owned)},
+                                Clock::now() + kForHosts);
 }
 
 void Streams::device_failed(Owned owned, const Failure& failure) {
   // The communicator may have heard of this failure meanwhile.
-  if (communicator_.usable(owned)) communicator_.break_with(owned, failure, true);
+  if (communicator_.failures().usable(owned))
+    communicator_.failures().break_with(owned, failure, true);
 }
 
 }  // namespace ccoll

@@ -14,16 +14,16 @@ using Owner = Communicator::Implementation::Owner;
 bool Streams::make_direct(MessageOperation& operation, bool& needs_flush) {
   const bool sends = operation.what == MessageOperation::What::send;
   auto* const data = sends ? const_cast<std::byte*>(operation.input) : operation.output;
-  if (communicator_.options().device.ordinal == kHost ||
-      !check_device_of(data, communicator_.options().device.ordinal))
+  if (communicator_.self().options().device.ordinal == kHost ||
+      !check_device_of(data, communicator_.self().options().device.ordinal))
     return false;
   {
     const Owner owned(communicator_);
     if (!communicator_.messages(owned).may_be_direct(operation)) return false;
   }
   const auto peer = *operation.pattern.from;
-  if (const auto way = communicator_.transport_to(peer).value_or("no transport");
-      way != "verbs" || communicator_.options().checksum) {
+  if (const auto way = communicator_.self().transport_to(peer).value_or("no transport");
+      way != "verbs" || communicator_.self().options().checksum) {
     // Most jobs have such pairs of ranks, and nothing is wrong with them.
     log_not_direct(LogLevel::info, peer,
                    way == "verbs" ? "slices carry checksums" : "they go by " + way);
@@ -54,7 +54,7 @@ void Streams::log_not_direct(LogLevel level, Rank peer, std::string_view why) {
   log().at(level,
            "rank {}: messages in streams with rank {} are copied through the host, though "
            "CCOLL_GPU_DIRECT is 1: {}; other pairs may be affected, too, without a further warning",
-           communicator_.rank(), peer, why);
+           communicator_.self().rank(), peer, why);
 }
 
 }  // namespace ccoll

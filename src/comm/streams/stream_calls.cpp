@@ -31,7 +31,7 @@ void StreamCall::reached() noexcept {
   if (begin_)
     communicator->streams().reached(shared_from_this());
   else
-    communicator->waiter().ring();
+    communicator->progress().waiter().ring();
 }
 
 void StreamCall::passed() noexcept {
@@ -40,7 +40,7 @@ void StreamCall::passed() noexcept {
 }
 
 void StreamCall::ring() const noexcept {
-  if (const auto communicator = communicator_.lock()) communicator->waiter().ring();
+  if (const auto communicator = communicator_.lock()) communicator->progress().waiter().ring();
 }
 
 bool StreamCall::look_whether_passed(Owned /*owned*/,
@@ -50,7 +50,7 @@ bool StreamCall::look_whether_passed(Owned /*owned*/,
   has_passed_ = true;
   if (auto outcome = stream_op_->outcome(); !outcome) {
     for (const auto& each : shown_)
-      if (!each->failure) each->failure = communicator.for_caller(outcome.error());
+      if (!each->failure) each->failure = communicator.self().for_caller(outcome.error());
     trouble = std::move(outcome.error());
   }
   end_part();

@@ -96,19 +96,19 @@ Status check_device_of(const void* data, int device) {
 }
 
 bool Streams::are_for(const void* input, const void* output) const {
-  if (!knows_devices_ || communicator_.is_forked()) return false;
+  if (!knows_devices_ || communicator_.progress().is_forked()) return false;
   return has_device_way() || device::device_of(input) || device::device_of(output);
 }
 
 bool Streams::are_for(const Call& call) const {
-  if (!knows_devices_ || communicator_.is_forked()) return false;
+  if (!knows_devices_ || communicator_.progress().is_forked()) return false;
   if (has_device_way() && suits_devices(call)) return true;
   if (call.op.factor_place() && device::device_of(call.op.factor_place())) return true;
-  return has_device_memory(call, communicator_.rank(), communicator_.size());
+  return has_device_memory(call, communicator_.self().rank(), communicator_.self().size());
 }
 
 bool Streams::are_for(std::span<const MessageRequest> requests) const {
-  if (!knows_devices_ || communicator_.is_forked()) return false;
+  if (!knows_devices_ || communicator_.progress().is_forked()) return false;
   if (calls_.have_messages_to_post()) return true;
   return std::ranges::any_of(requests, [](const MessageRequest& request) {
     return request.block.count > 0 && device::device_of(request.block.data);
@@ -118,8 +118,8 @@ bool Streams::are_for(std::span<const MessageRequest> requests) const {
 Result<device::Staging*> Streams::staging_for(const device::StreamOpRequest& request) {
   // If the rank has declared no device, the memory's device counts.
   std::optional<int> device;
-  if (communicator_.options().device.ordinal != kHost)
-    device = communicator_.options().device.ordinal;
+  if (communicator_.self().options().device.ordinal != kHost)
+    device = communicator_.self().options().device.ordinal;
   const auto check = [&](std::span<const device::MemoryRange> ranges) -> Status {
     for (const auto& range : ranges) {
       if (!device) device = device::device_of(range.data);
@@ -163,16 +163,16 @@ Result<std::shared_ptr<device::StreamOp>> Streams::stream_op(device::StreamOpReq
 
 Result<Streams::Submitted> Streams::submit(device::StreamOpRequest request, Operations shown,
                                            const Prepare& prepare) {
-  CCOLL_TRY(communicator_.called_from_outside());
+  CCOLL_TRY(communicator_.self().called_from_outside());
   auto stream_op = caught([&] { return this->stream_op(request); });
   if (!stream_op) {
     // If only this rank lacks something, the others would wait for it.
     if (stream_op.error().kind == ErrorKind::invalid_argument)
       return tl::unexpected(stream_op.error());
     const Owner owned(communicator_);
-    CCOLL_TRY(communicator_.usable(owned));
-    communicator_.threw(owned, stream_op.error());
-    return tl::unexpected(*communicator_.broken(owned));
+    CCOLL_TRY(communicator_.failures().usable(owned));
+    communicator_.failures().threw(owned, stream_op.error());
+    return tl::unexpected(*communicator_.failures().broken(owned));
   }
   const bool is_captured = request.is_captured;
   // A graph's call has nobody to tell how it went.
@@ -184,10 +184,10 @@ Result<Streams::Submitted> Streams::submit(device::StreamOpRequest request, Oper
   const auto begin = prepare(*call, *stream_op, is_captured);
   {
     const Owner owned(communicator_);
-    CCOLL_TRY(communicator_.usable(owned));
+    CCOLL_TRY(communicator_.failures().usable(owned));
     if (!is_captured) calls_.add(owned, call);
     if (begin) {
-      auto begun = communicator_.begin(owned, *begin);
+      auto begun = communicator_.calls().begin(owned, *begin);
       if (!begun) return tl::unexpected(begun.error());
       call->began(owned, std::move((*begun)->operations));
     }
@@ -201,9 +201,9 @@ Status Streams::enqueue(const Submitted& submitted) {
   if (submitted.is_captured && !submitted.stream_op->is_made_by_device())
     return tl::unexpected(put.error());
   const Owner owned(communicator_);
-  CCOLL_TRY(communicator_.usable(owned));
-  communicator_.threw(owned, put.error());
-  return tl::unexpected(*communicator_.broken(owned));
+  CCOLL_TRY(communicator_.failures().usable(owned));
+  communicator_.failures().threw(owned, put.error());
+  return tl::unexpected(*communicator_.failures().broken(owned));
 }
 
 Result<Work> Streams::put(const Submitted& submitted, std::optional<cudaStream_t> stream,
@@ -213,11 +213,11 @@ Result<Work> Streams::put(const Submitted& submitted, std::optional<cudaStream_t
     return submitted.work;
   }
   auto go_on = [submitted](Implementation& self, Clock::time_point) -> Result<bool> {
-    if (self.is_forked()) return tl::unexpected(self.news().value());
+    if (self.progress().is_forked()) return tl::unexpected(self.failures().news().value());
     const std::lock_guard lock(self.streams().calls_.submission());
     CCOLL_TRY(self.streams().enqueue(submitted));
     const Owner owned(self);
-    return self.usable(owned).map([] { return true; });
+    return self.failures().usable(owned).map([] { return true; });
   };
   call_group::put_off({.communicator = communicator_.weak_from_this(),
                        .stream = stream,
@@ -227,11 +227,12 @@ Result<Work> Streams::put(const Submitted& submitted, std::optional<cudaStream_t
 }
 
 Result<Work> Streams::begin(Call call, std::optional<cudaStream_t> stream) {
-  if (communicator_.is_forked()) return tl::unexpected(communicator_.news().value());
+  if (communicator_.progress().is_forked())
+    return tl::unexpected(communicator_.failures().news().value());
   if ((has_rows(call.input) || has_rows(call.output)) && are_for(call)) return rows_on_gpu(call);
   if (!has_device_way() || !suits_devices(call)) return begin_by_host(std::move(call), stream);
-  CCOLL_TRY(check_buffers(call, communicator_.rank(), communicator_.size(),
-                          communicator_.options().device.ordinal));
+  CCOLL_TRY(check_buffers(call, communicator_.self().rank(), communicator_.self().size(),
+                          communicator_.self().options().device.ordinal));
   // A call that is put off locks when its turn comes: this thread may hold the lock for an earlier
   // one.
   std::unique_lock lock(*calls_.device_submission(), std::defer_lock);
@@ -279,7 +280,7 @@ Result<Work> Streams::begin_by_host(Call call, std::optional<cudaStream_t> strea
 }
 
 Result<DividedCall> Streams::in_parts(const Call& call) {
-  DividedCall divided(call, communicator_.rank(), communicator_.size());
+  DividedCall divided(call, communicator_.self().rank(), communicator_.self().size());
   for (const auto& whole : divided.copied())
     for (const auto* const ranges : {&whole.reads, &whole.writes})
       for (const auto& range : *ranges)
@@ -287,16 +288,17 @@ Result<DividedCall> Streams::in_parts(const Call& call) {
   // Products, widened elements and input copies take host memory for the whole call anyway.
   const bool may_be =
       call.op.form() != Reduction::Form::premultiplied_sum && !needs_input_copy(call);
-  if (!may_be || !divided.is_large(communicator_.options().device.staging_bytes)) return divided;
+  if (!may_be || !divided.is_large(communicator_.self().options().device.staging_bytes))
+    return divided;
   const Owner owned(communicator_);
-  if (!communicator_.usable(owned)) return divided;
-  const auto plan = communicator_.guarded(owned, [&] {
-    return std::optional(communicator_.plan_for(owned, call, signature_of(call)));
+  if (!communicator_.failures().usable(owned)) return divided;
+  const auto plan = communicator_.failures().guarded(owned, [&] {
+    return std::optional(communicator_.calls().plan_for(owned, call, signature_of(call)));
   });
   // Without a plan the call fails as soon as it begins.
-  if (plan && *plan && !is_widened(call, (**plan)->algorithm(), communicator_.size()))
+  if (plan && *plan && !is_widened(call, (**plan)->algorithm(), communicator_.self().size()))
     divided.divide((**plan)->windows(call.block_counts, call.output_counts),
-                   communicator_.options().device.staging_bytes);
+                   communicator_.self().options().device.staging_bytes);
   return divided;
 }
 
@@ -312,7 +314,7 @@ std::optional<Call> Streams::begun_in_order(Call& call, StreamCall& in_stream,
   in_stream.begin_when_reached(
       [call, label = std::string(call.label)](Owned owned, Implementation& communicator) mutable {
         call.label = label;
-        return communicator.begin(owned, call).map([](const auto& begun) {
+        return communicator.calls().begin(owned, call).map([](const auto& begun) {
           return std::move(begun->operations);
         });
       });
@@ -321,7 +323,8 @@ std::optional<Call> Streams::begun_in_order(Call& call, StreamCall& in_stream,
 
 Result<Work> Streams::begin(std::vector<std::shared_ptr<MessageOperation>> operations,
                             std::chrono::milliseconds timeout, std::optional<cudaStream_t> stream) {
-  if (communicator_.is_forked()) return tl::unexpected(communicator_.news().value());
+  if (communicator_.progress().is_forked())
+    return tl::unexpected(communicator_.failures().news().value());
   // Held throughout: a message may end only after one that is called later.
   const std::lock_guard lock(calls_.submission());
   bool needs_flush = false;
@@ -331,14 +334,15 @@ Result<Work> Streams::begin(std::vector<std::shared_ptr<MessageOperation>> opera
       CCOLL_TRY(check_end_of(buffer, begin));
   }
   StreamMessages messages(operations, [&](MessageOperation& operation) {
-    return communicator_.options().device.direct_messages && make_direct(operation, needs_flush);
+    return communicator_.self().options().device.direct_messages &&
+           make_direct(operation, needs_flush);
   });
   const auto bytes = messages.whole_bytes();
   // If there is none, submit() reports it.
   const auto staging = caught([&] { return staging_for(messages.request(stream)); });
   if (staging && (bytes > kMostWhole || !(*staging)->has_block(bytes))) {
     auto in_pieces =
-        messages.in_pieces(std::max(communicator_.options().eager_limit, kMostWholeOfMany));
+        messages.in_pieces(std::max(communicator_.self().options().eager_limit, kMostWholeOfMany));
     if ((*staging)->suits_pieces(in_pieces.request(stream))) messages = std::move(in_pieces);
   }
   Operations shown;
@@ -354,7 +358,7 @@ Result<Work> Streams::begin(std::vector<std::shared_ptr<MessageOperation>> opera
       // Make new ones each time: a graph comes again.
       std::vector<std::shared_ptr<MessageOperation>> copies;
       for (const auto& operation : operations) copies.push_back(MessageOperation::like(*operation));
-      return communicator.begin(owned, copies, timeout).map([&] {
+      return communicator.message_calls().begin(owned, copies, timeout).map([&] {
         return Operations(copies.begin(), copies.end());
       });
     });
@@ -370,8 +374,8 @@ Result<Work> Streams::begin(std::vector<std::shared_ptr<MessageOperation>> opera
 
 void Streams::reached(std::shared_ptr<StreamCall> call) noexcept {
   calls_.reached(std::move(call));
-  communicator_.waiter().ring();
-  communicator_.begin_what_is_reached();
+  communicator_.progress().waiter().ring();
+  communicator_.progress().schedule();
 }
 
 Status Streams::run(const Call& call) {
@@ -379,7 +383,7 @@ Status Streams::run(const Call& call) {
   const Collectives::Blocking blocking{signature, std::nullopt};
   {
     const Owner owned(communicator_);
-    CCOLL_TRY(communicator_.alone(owned, call));
+    CCOLL_TRY(communicator_.calls().alone(owned, call));
     communicator_.collectives(owned).block(blocking);
   }
   const auto unblock = [this](const void*) {

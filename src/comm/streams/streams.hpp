@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "comm/api/call.hpp"
+#include "comm/collectives/plan_cache.hpp"
 #include "comm/messages/messages.hpp"
-#include "comm/progress/plan_cache.hpp"
 #include "comm/streams/device_ways.hpp"
 #include "comm/streams/stream_calls.hpp"
 #include "comm/streams/stream_parts.hpp"
@@ -30,6 +30,8 @@ namespace device {
 class ExchangeDoor;
 struct DoorAddress;
 }  // namespace device
+
+struct CollectiveOperation;
 
 class Streams {
  public:

@@ -45,8 +45,8 @@ std::string failure_of_barrier(Implementation& part) {
   barrier.count = 1;
   barrier.op = ReduceOp::max;
   const Implementation::Owner owned(part);
-  const auto over = part.run(owned, barrier);
-  return over ? "no error" : part.for_caller(over.error()).message;
+  const auto over = part.calls().run(owned, barrier);
+  return over ? "no error" : part.self().for_caller(over.error()).message;
 }
 
 }  // namespace
@@ -54,9 +54,9 @@ std::string failure_of_barrier(Implementation& part) {
 TEST_CASE("failures: what one rank of a part met ends the calls of all, and names it right",
           "[comm]") {
   const auto errors = run_part([](Implementation& part) {
-    if (part.rank() == 1) {
+    if (part.self().rank() == 1) {
       const Implementation::Owner owned(part);
-      part.threw(owned, {ErrorKind::exhausted, "out of memory", std::nullopt});
+      part.failures().threw(owned, {ErrorKind::exhausted, "out of memory", std::nullopt});
     }
     const auto got = failure_of_barrier(part);
     const std::string wanted = "rank 1 failed: out of memory (rank 3 of the job is rank 1 here)";
@@ -70,13 +70,13 @@ TEST_CASE("failures: of news with a culprit, a part drops only what is told to e
           "[comm]") {
   const auto errors = run_part([](Implementation& part) {
     const Failure failure{ErrorKind::internal, "rank 0 of the job is at fault", 0};
-    part.failed(kEveryCommunicator, failure);
+    part.control_news().failed(kEveryCommunicator, failure);
     const auto first = failure_of_barrier(part);
     expect(first == "no error", first);
     // No rank may close, and so end the barrier of a rank that is still in it.
     const auto second = failure_of_barrier(part);
     expect(second == "no error", second);
-    part.failed(part.job() + 1, failure);
+    part.control_news().failed(part.self().job() + 1, failure);
     const auto got = failure_of_barrier(part);
     expect(got.starts_with("part: ") && got.ends_with(": rank 0 of the job is at fault"), got);
   });

@@ -104,7 +104,7 @@ struct TwoRanks {
     REQUIRE(ranks[rank].post(operation));
     return operation;
   }
-  auto advance(std::size_t rank) { return ranks[rank].advance(Messages::Attention::everyone); }
+  auto advance(std::size_t rank) { return ranks[rank].advance(Attention::everyone); }
 
   static Failure told(Failure failure, std::string_view) { return failure; }
   test::Links links{2, 1};

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "comm/api/call.hpp"
-#include "comm/progress/operation.hpp"
+#include "comm/collectives/collective_operation.hpp"
 
 namespace ccoll {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/progress/repeats.hpp"
+#include "comm/collectives/repeats.hpp"
 
 #include <array>
 #include <catch2/catch.hpp>

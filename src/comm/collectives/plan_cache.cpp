@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/progress/plan_cache.hpp"
+#include "comm/collectives/plan_cache.hpp"
 
 #include <utility>
 

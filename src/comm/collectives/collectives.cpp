@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/progress/collectives.hpp"
+#include "comm/collectives/collectives.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/progress/planner.hpp"
+#include "comm/collectives/planner.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "comm/api/call.hpp"
-#include "comm/progress/operation.hpp"
+#include "comm/collectives/collective_operation.hpp"
 
 namespace ccoll {
 

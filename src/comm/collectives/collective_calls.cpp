@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/collectives/collective_calls.hpp"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <utility>
+
+#include "comm/api/implementation.hpp"
+#include "engine/describe.hpp"
+#include "system/log.hpp"
+
+namespace ccoll {
+
+Result<std::shared_ptr<Work::State>> CollectiveCalls::begin(Owned owned, const Call& call) try {
+  auto& failures = communicator_.failures();
+  const auto rank = communicator_.self().rank();
+  CCOLL_TRY(failures.usable(owned));
+  auto operation = std::make_shared<CollectiveOperation>();
+  // Allocate first: a throw after the operation has begun would free the buffers that it uses.
+  auto work =
+      std::make_shared<Work::State>(Work::State{communicator_.shared_from_this(), {operation}});
+  if (auto ready = make_ready(owned, call, *operation); !ready) {
+    // The other ranks would wait for this one.
+    failures.break_with(owned, ready.error(), true);
+    return tl::unexpected(*failures.broken(owned));
+  }
+  if (log().tells(LogLevel::trace))
+    log().trace("rank {}: {} begins", rank, describe(operation->run.signature));
+  operation->label = call.label;
+  operation->gate = call.gate;
+  operation->timeout = call.timeout;
+  communicator_.limits().set(*operation, Clock::now(), call.timeout);
+  if (operation->gate) operation->deadline = Clock::time_point::max();
+  const auto place = queue_.place_for(call.from_graph);
+  if (!call.gate && queue_.is_numbered_before(place)) {
+    if (auto numbered = number(*operation); !numbered) {
+      failures.break_with(owned, numbered.error(), true);
+      return tl::unexpected(numbered.error());
+    }
+  } else {
+    operation->run.sequence = queue_.likely_number(place);
+  }
+  queue_.insert(place, std::move(operation));
+  communicator_.progress().turns().begin();
+  return work;
+} catch (...) {
+  communicator_.failures().threw(owned, failure_of(std::current_exception()));
+  return tl::unexpected(*communicator_.failures().broken(owned));
+}
+
+Status CollectiveCalls::number(CollectiveOperation& operation) {
+  auto& run = operation.run;
+  if (!operation.label.empty() || run.custom)
+    record_.labels().set(queue_.next_number(), operation.note());
+  if (record(run.signature)) CCOLL_TRY(comparison_.compare_with_ahead());
+  run.sequence = queue_.take_number();
+  operation.is_numbered = true;
+  return {};
+}
+
+Result<std::shared_ptr<Plan>> CollectiveCalls::plan_for(Owned /*owned*/, const Call& call,
+                                                        const Signature& asked) {
+  const auto key = communicator_.planner().key_of(call, asked);
+  if (auto found = plans_.find(key)) return found;
+  const auto request = communicator_.planner().request_for(call, asked);
+  if (!request) return tl::unexpected(request.error());
+  auto plan = Plan::make(*request, communicator_.links());
+  if (!plan) return tl::unexpected(plan.error());
+  if (auto* tracing = record_.tracing())
+    (*plan)->observe(tracing->observer_for(*request, call.ragged()));
+  return plans_.keep(key, std::move(*plan));
+}
+
+Status CollectiveCalls::make_ready(Owned owned, const Call& call, CollectiveOperation& operation) {
+  const auto rank = communicator_.self().rank(), size = communicator_.self().size();
+  auto& run = operation.run;
+  run.signature = signature_of(call);
+  if (call.on_device)
+    return communicator_.streams().make_ready_beside(owned, *call.on_device, operation);
+  auto plan = plan_for(owned, call, run.signature);
+  if (!plan) return tl::unexpected(plan.error());
+  operation.plan = *plan;
+  run.signature.algorithm = static_cast<std::uint8_t>((*plan)->algorithm());
+  run.input = call.input;
+  run.output = call.output;
+  run.in_place = call.in_place;
+  run.block_counts = call.block_counts;
+  run.output_counts = call.output_counts;
+  run.custom = call.op.custom();
+  run.custom_for = &communicator_.self();
+  if (call.parts) operation.parts.emplace(call.parts, run);
+  if (call.kind == Kind::barrier) {
+    run.input.data = &barrier_[0];
+    run.output.data = &barrier_[1];
+  }
+  if (is_widened(call, (*plan)->algorithm(), size)) {
+    auto widening = Widening::make(call, rank, size, run);
+    if (!widening) return tl::unexpected(widening.error());
+    operation.widening = std::move(*widening);
+  }
+  if (needs_input_copy(call)) {
+    auto copy = InputCopy::make(call, rank, size, run);
+    if (!copy) return tl::unexpected(copy.error());
+    operation.input_copy = std::move(*copy);
+  }
+  if (call.op.form() != Reduction::Form::premultiplied_sum) return {};
+  auto premultiplication = Premultiplication::make(call, rank, size, run);
+  if (!premultiplication) return tl::unexpected(premultiplication.error());
+  operation.premultiplication = std::move(*premultiplication);
+  return {};
+}
+
+Status CollectiveCalls::run(Owned owned, const Call& call) {
+  CCOLL_TRY(alone(owned, call));
+  const auto work = begin(owned, call);
+  if (!work) return tl::unexpected(work.error());
+  return finish(owned, **work);
+}
+
+Status CollectiveCalls::finish(Owned owned, const Work::State& work) {
+  const auto& run = static_cast<const CollectiveOperation*>(work.operations.front().get())->run;
+  const Collectives::Blocking blocking{run.signature, run.sequence};
+  const struct Unblock {
+    Collectives& collectives;
+    ~Unblock() { collectives.unblock(); }
+  } unblock{queue_};
+  queue_.block(blocking);
+  communicator_.progress().wait(owned, work, Clock::time_point::max());
+  // A collective fails only together with all that is under way.
+  if (work.failure() != nullptr) return tl::unexpected(*communicator_.failures().broken(owned));
+  return {};
+}
+
+bool CollectiveCalls::advance(Owned owned) {
+  const auto& operation = queue_.front();
+  auto& plan = *operation->plan;
+  if (operation->is_held_back()) return false;
+  if (!operation->started) {
+    if (!operation->is_numbered)
+      if (auto numbered = number(*operation); !numbered) {
+        failed(owned, std::move(numbered.error()));
+        return false;
+      }
+    if (operation->gate) {
+      communicator_.limits().set_gated(*operation, Clock::now());
+      communicator_.waits().stands().set(std::nullopt);
+    }
+    if (operation->premultiplication) (*operation->premultiplication)();
+    if (operation->input_copy) (*operation->input_copy)();
+    if (operation->widening) operation->widening->widen();
+    plan.start(operation->run);
+    operation->started = true;
+  }
+  auto moved = plan.advance();
+  if (!moved) {
+    failed(owned, std::move(moved.error()));
+    return false;
+  }
+  if (plan.rests()) return operation->parts->go_on(operation->run) || *moved;
+  if (!plan.done()) return *moved;
+  if (operation->widening) operation->widening->narrow();
+  const auto finished = queue_.take_front();
+  record_.call_ended(finished->run.sequence);
+  finished->end();
+  return true;
+}
+
+void CollectiveCalls::failed(Owned owned, Failure failure) {
+  const auto& operation = *queue_.front();
+  if (failure.kind == ErrorKind::peer_lost)
+    failure.message =
+        fmt::format("{}, {}: {}", communicator_.self().name_of(operation.run, operation.label),
+                    operation.plan->standing(), failure.message);
+  else if (failure.kind == ErrorKind::mismatch && operation.plan->different())
+    return comparison_.ask_for_label(owned, operation, std::move(failure));
+  else if (failure.kind != ErrorKind::mismatch)
+    failure.message = fmt::format(
+        "{}: {}", communicator_.self().name_of(operation.run, operation.label), failure.message);
+  communicator_.failures().failed(owned, std::move(failure));
+}
+
+}  // namespace ccoll

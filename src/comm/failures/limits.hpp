@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// A communicator's part for time limits: it looks at operations while they wait, and ends them
+/// when their time is over or when they wait for ranks that have left.
+
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include "comm/collectives/collective_operation.hpp"
+#include "comm/failures/failures.hpp"
+#include "comm/groups/self.hpp"
+#include "comm/progress/owner_flag.hpp"
+#include "comm/progress/sweep.hpp"
+#include "core/result.hpp"
+
+namespace ccoll {
+
+class Limits {
+ public:
+  Limits(Communicator::Implementation& communicator, const Self& self, Failures& failures)
+      : communicator_(communicator), self_(self), failures_(failures) {}
+
+  /// Begins an operation's time; `timeout` 0: the communicator's.
+  void set(Operation& operation, Clock::time_point now, std::chrono::milliseconds timeout) const;
+  void set(CollectiveOperation& operation, Clock::time_point now,
+           std::chrono::milliseconds timeout) const;
+  /// Begins the time of a call in a stream when the stream has reached it.
+  void set_gated(CollectiveOperation& operation, Clock::time_point now) const;
+  /// Looks at deadlines and at the ranks waited for; returns when to look again.
+  Clock::time_point look(Owned owned, Clock::time_point now);
+
+ private:
+  /// True if the look has ended everything. Lowers `next` to when to look again.
+  bool look_at(Owned owned, CollectiveOperation& operation, Clock::time_point now,
+               Clock::time_point& next);
+  void look_at_messages(Owned owned, Clock::time_point now, Clock::time_point& next);
+  /// Tells the ring's neighbours in which call this rank waits.
+  void publish(Owned owned, CollectiveOperation& operation, Clock::time_point now);
+  /// The failure of a call that waits only for `gone` ranks whose links were never connected.
+  std::optional<Failure> in_vain(Owned owned, const std::vector<Rank>& gone) const;
+
+  Communicator::Implementation& communicator_;
+  const Self& self_;
+  Failures& failures_;
+  Sweep sweep_;
+};
+
+}  // namespace ccoll

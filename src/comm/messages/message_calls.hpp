@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// A communicator's part that makes sends, receives and probes whose arguments are right, short
+/// blocking ones the short way. The holder of the owner flag uses it.
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "ccoll/communicator.hpp"
+#include "comm/messages/messages.hpp"
+#include "comm/progress/owner_flag.hpp"
+#include "comm/record/record.hpp"
+#include "core/result.hpp"
+
+namespace ccoll {
+
+inline std::size_t bytes_of(const Block& block) { return block.count * size_of(block.type); }
+
+class MessageCalls {
+ public:
+  /// `limits`: the messages' own.
+  MessageCalls(Communicator::Implementation& communicator, Record& record, const Group& group,
+               LinkTable& links, const Messages::Limits& limits, Messages::ForCaller for_caller)
+      : communicator_(communicator),
+        record_(record),
+        messages_(group, links, limits, std::move(for_caller)) {}
+
+  Messages& messages(Owned /*owned*/) { return messages_; }
+  const Messages& messages(Owned /*owned*/) const { return messages_; }
+
+  /// Sets messages going, arguments already checked; `timeout` 0: the communicator's.
+  Status begin(Owned owned, std::span<const std::shared_ptr<MessageOperation>> operations,
+               std::chrono::milliseconds timeout);
+  /// Returns the message that such a probe finds at this moment.
+  Result<std::optional<Received>> look(Owned owned, const Pattern& pattern);
+
+  // The short way of blocking calls of short messages. They return false, or nothing, if the call
+  // has to be made the general way.
+  bool send_short(Owned owned, const MessageRequest& request, const Pattern& to);
+  std::optional<Received> recv_short(Owned owned, const MessageRequest& request,
+                                     const Pattern& from);
+
+ private:
+  /// Waits until the link has taken a pushed message.
+  void flush(Owned owned, const MessageRequest& request, const Pattern& to);
+  /// Limit of a blocking message on the short way.
+  std::size_t most_short_bytes() const;
+
+  Communicator::Implementation& communicator_;
+  Record& record_;
+  Messages messages_;
+};
+
+}  // namespace ccoll

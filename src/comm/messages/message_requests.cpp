@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+// The public face of messages: arguments checked, operations begun and waited for, failures thrown.
+#include <algorithm>
+#include <array>
+
+#include "ccoll/communicator.hpp"
+#include "comm/api/arguments.hpp"
+#include "comm/api/call_group.hpp"
+#include "comm/api/extent.hpp"
+#include "comm/api/memory_rows.hpp"
+#include "comm/api/owner.hpp"
+#include "comm/api/roads.hpp"
+#include "comm/messages/message_calls.hpp"
+
+namespace ccoll {
+namespace {
+
+using Implementation = Communicator::Implementation;
+using What = MessageRequest::What;
+
+/// Up to this many elements, the size in bytes does not overflow, whatever the type.
+constexpr std::size_t kMostElements = SIZE_MAX / 2 / sizeof(double);
+
+Result<Pattern> pattern_of(std::string_view call, int peer, int tag, bool may_be_any, Rank size) {
+  const bool any_rank = may_be_any && peer == kAnyRank, any_tag = may_be_any && tag == kAnyTag;
+  if (!any_rank && (peer < 0 || static_cast<Rank>(peer) >= size))
+    return fail(ErrorKind::invalid_argument, "{}: rank {} is not one of {} ranks", call, peer,
+                size);
+  if (!any_tag && tag < 0)
+    return fail(ErrorKind::invalid_argument, "{}: the tag is {}: expected 0 or more{}", call, tag,
+                may_be_any ? ", or kAnyTag" : "");
+  Pattern pattern;
+  if (!any_rank) pattern.from = static_cast<Rank>(peer);
+  if (!any_tag) pattern.tag = static_cast<std::uint32_t>(tag);
+  return pattern;
+}
+
+/// Checks the request and returns its pattern.
+Result<Pattern> pattern_of(const MessageRequest& request, Rank size) {
+  const bool sends = request.what == What::send;
+  const auto call = sends ? "send" : "recv";
+  const auto& block = request.block;
+  CCOLL_TRY(check_type(call, block.type));
+  CCOLL_TRY(check_rows(call, "buffer", block));
+  if (block.count > SIZE_MAX / 2 / size_of(block.type))
+    return fail(ErrorKind::invalid_argument, "{}: {} elements are more than memory can hold", call,
+                block.count);
+  if (block.count > 0 && block.data == nullptr)
+    return fail(ErrorKind::invalid_argument,
+                "{}: the buffer is null, {} elements are expected there", call, block.count);
+  return pattern_of(call, request.peer, request.tag, !sends, size);
+}
+
+Result<std::shared_ptr<MessageOperation>> operation_of(const MessageRequest& request, Rank size,
+                                                       std::string_view label) {
+  const auto pattern = pattern_of(request, size);
+  if (!pattern) return tl::unexpected(pattern.error());
+  const bool sends = request.what == What::send;
+  auto operation = std::make_shared<MessageOperation>();
+  operation->what = sends ? MessageOperation::What::send : MessageOperation::What::recv;
+  operation->pattern = *pattern;
+  auto* const data = static_cast<std::byte*>(request.block.data);
+  if (sends)
+    operation->input = data;
+  else
+    operation->output = data;
+  operation->bytes = bytes_of(request.block);
+  if (!is_contiguous(request.block)) {
+    operation->row_bytes = request.block.row_length * size_of(request.block.type);
+    operation->stride_bytes = request.block.stride * size_of(request.block.type);
+  }
+  operation->type = request.block.type;
+  operation->label = label;
+  if (!sends) operation->received.emplace();
+  return operation;
+}
+
+/// Whether all that is received is apart from all else, seen without a look at single rows.
+bool are_clearly_apart(std::span<const MessageRequest> requests) {
+  const auto rows_of = [](const MessageRequest& request) {
+    const auto& block = request.block;
+    return rows_at(static_cast<const std::byte*>(block.data), block.count, size_of(block.type),
+                   is_contiguous(block) ? 0 : block.row_length, block.stride, 0);
+  };
+  std::vector<Rows> rows;
+  rows.reserve(requests.size());
+  for (const auto& request : requests) rows.push_back(rows_of(request));
+  return all_neighbours(rows, [&](std::size_t i, std::size_t j) {
+    const bool writes = requests[i].what == What::recv || requests[j].what == What::recv;
+    return !writes || are_apart(rows[i], rows[j]);
+  });
+}
+
+/// A receive may overlap neither a send nor another receive.
+Status check_overlaps(std::string_view call, std::span<const MessageRequest> requests) {
+  struct Range {
+    const std::byte* begin;
+    const std::byte* end;
+    bool written;
+  };
+  if (requests.size() < 2 || are_clearly_apart(requests)) return {};
+  std::vector<Range> ranges;
+  ranges.reserve(requests.size());
+  for (const auto& request : requests) {
+    const bool written = request.what == What::recv;
+    const auto& block = request.block;
+    const bool has_rows = !is_contiguous(block);
+    const BufferView::Segment buffer{0, static_cast<std::byte*>(block.data),
+                                     has_rows ? block.row_length : 0, block.stride};
+    const auto width = size_of(block.type);
+    const auto add = [&](const std::byte* begin, std::uint64_t, std::uint64_t elems) {
+      ranges.push_back({begin, begin + elems * width, written});
+    };
+    for_each_stretch(buffer, 0, block.count, width, add);
+  }
+  std::ranges::sort(ranges, {}, &Range::begin);
+  const std::byte *end = nullptr, *written_end = nullptr;
+  for (const auto& range : ranges) {
+    if (range.begin < (range.written ? end : written_end))
+      return fail(ErrorKind::invalid_argument, "{}: the receive buffer overlaps {}", call,
+                  call == "send_recv" ? "the send buffer" : "a buffer of another request");
+    end = std::max(end, range.end);
+    if (range.written) written_end = std::max(written_end, range.end);
+  }
+  return {};
+}
+
+/// Rows in memory of a GPU are refused.
+Status check_rows_on_host(const Implementation& communicator, std::string_view call,
+                          const MessageRequest& request) {
+  const auto& block = request.block;
+  if (is_contiguous(block) || !communicator.streams().are_for({&request, 1})) return {};
+  const auto gpu = device::device_of(block.data);
+  if (!gpu) return {};
+  return fail(ErrorKind::unsupported,
+              "{}: a buffer is memory of GPU {} and has gaps between its rows: copy the rows "
+              "together first",
+              call, *gpu);
+}
+
+Result<std::vector<std::shared_ptr<MessageOperation>>> operations_of(
+    const Implementation& communicator, std::string_view call,
+    std::span<const MessageRequest> requests, const CallOptions& options) {
+  std::vector<std::shared_ptr<MessageOperation>> operations;
+  operations.reserve(requests.size());
+  for (const auto& request : requests) {
+    CCOLL_TRY(check_rows_on_host(communicator, call, request));
+    auto operation = operation_of(request, communicator.self().size(), options.label);
+    if (!operation) return tl::unexpected(operation.error());
+    operations.push_back(std::move(*operation));
+  }
+  CCOLL_TRY(check_overlaps(call, requests));
+  CCOLL_TRY(check_timeout(call, options.timeout));
+  return operations;
+}
+
+/// Messages that can be sent and received.
+struct CheckedMessages {
+  // Another thread may close the communicator meanwhile.
+  const std::shared_ptr<Implementation> communicator;
+  std::span<const MessageRequest> requests;
+  std::vector<std::shared_ptr<MessageOperation>> operations;
+  const CallOptions& options;
+
+  bool is_for_stream() const { return options.stream || communicator->streams().are_for(requests); }
+
+  Work by_stream(Until until) {
+    if (until == Until::done && call_group::is_open()) {
+      call_group::put_off(communicator, requests, options);
+      return {};
+    }
+    auto work = value(
+        communicator->streams().begin(std::move(operations), options.timeout, options.stream));
+    if (until == Until::done && !options.stream) work.wait();
+    return work;
+  }
+
+  /// Waits without releasing the owner flag in between.
+  Work by_queue(Until until) {
+    const Implementation::Owner owned(*communicator);
+    // Allocate first: a throw after the operations have begun would free the buffers that they use.
+    Work work(std::make_shared<Work::State>(
+        Work::State{communicator, {operations.begin(), operations.end()}}));
+    value(communicator->message_calls().begin(owned, operations, options.timeout));
+    if (until == Until::begun)
+      communicator->advance(owned, Attention::awaited);
+    else
+      communicator->progress().wait(owned, work.state(), Clock::time_point::max());
+    const auto* const failure = until == Until::done ? work.state().failure() : nullptr;
+    if (failure != nullptr) raise(*failure);
+    return work;
+  }
+
+  template <typename T>
+  T value(Result<T> result) const {
+    return communicator->self().value_or_raise(std::move(result), options.label);
+  }
+};
+
+/// Messages as their caller asks for them. Those that have a short way have tried it before.
+struct MessagesRequest {
+  // Another thread may close the communicator meanwhile.
+  const std::shared_ptr<Implementation> communicator;
+  std::string_view call;
+  std::span<const MessageRequest> requests;
+  const CallOptions& options;
+
+  static bool repeat() { return false; }
+  CheckedMessages checked() const {
+    auto operations = operations_of(*communicator, call, requests, options);
+    return {communicator, requests,
+            communicator->self().value_or_raise(std::move(operations), options.label), options};
+  }
+};
+
+/// Whether such a blocking call only begins: in a group or a stream, data comes after it has
+/// returned.
+bool only_begins(const CallOptions& options) { return options.stream || call_group::is_open(); }
+
+/// The result of the work's only receive.
+Received received(const Work& work, const CallOptions& options) {
+  return only_begins(options) ? Received{} : work.received();
+}
+
+/// The pattern to try the short way with, if it is open to such a call. Nothing also if an argument
+/// is wrong, which the ordinary way reports.
+std::optional<Pattern> short_way(const Implementation& communicator, const MessageRequest& request,
+                                 const CallOptions& options) {
+  if (has_options(options) || call_group::is_open()) return std::nullopt;
+  const auto& block = request.block;
+  const bool has_any_tag = request.what == What::recv && request.tag == kAnyTag;
+  const bool is_right = (block.data != nullptr || block.count == 0) && size_of(block.type) > 0 &&
+                        is_contiguous(block) && block.count <= kMostElements && request.peer >= 0 &&
+                        static_cast<Rank>(request.peer) < communicator.self().size() &&
+                        (request.tag >= 0 || has_any_tag);
+  if (!is_right || communicator.streams().are_for({&request, 1})) return std::nullopt;
+  Pattern pattern;
+  pattern.from = static_cast<Rank>(request.peer);
+  if (!has_any_tag) pattern.tag = static_cast<std::uint32_t>(request.tag);
+  return pattern;
+}
+
+}  // namespace
+
+Result<Work> Streams::begin(std::string_view call, std::span<const MessageRequest> requests,
+                            const CallOptions& options) {
+  return operations_of(communicator_, call, requests, options).and_then([&](auto operations) {
+    return begin(std::move(operations), options.timeout, options.stream);
+  });
+}
+
+void Communicator::send(const ConstBlock& block, int to, int tag, const CallOptions& options) {
+  const auto communicator = implementation();
+  const auto request = MessageRequest::send(block, to, tag);
+  if (const auto pattern = short_way(*communicator, request, options)) {
+    const Implementation::Owner owned(*communicator);
+    if (communicator->message_calls().send_short(owned, request, *pattern)) return;
+  }
+  submit(MessagesRequest{communicator, "send", std::array{request}, options});
+}
+
+Work Communicator::send_async(const ConstBlock& block, int to, int tag,
+                              const CallOptions& options) {
+  return submit(MessagesRequest{implementation(), "send",
+                                std::array{MessageRequest::send(block, to, tag)}, options},
+                Until::begun);
+}
+
+Received Communicator::recv(const Block& block, int from, int tag, const CallOptions& options) {
+  const auto communicator = implementation();
+  const auto request = MessageRequest::recv(block, from, tag);
+  if (const auto pattern = short_way(*communicator, request, options)) {
+    const Implementation::Owner owned(*communicator);
+    if (auto got = communicator->message_calls().recv_short(owned, request, *pattern)) return *got;
+  }
+  return received(submit(MessagesRequest{communicator, "recv", std::array{request}, options}),
+                  options);
+}
+
+Work Communicator::recv_async(const Block& block, int from, int tag, const CallOptions& options) {
+  return submit(MessagesRequest{implementation(), "recv",
+                                std::array{MessageRequest::recv(block, from, tag)}, options},
+                Until::begun);
+}
+
+Received Communicator::probe(int from, int tag, const CallOptions& options) {
+  const auto communicator = implementation();
+  auto operation = std::make_shared<MessageOperation>();
+  operation->what = MessageOperation::What::probe;
+  const auto or_raise = [&](auto result) {
+    return communicator->self().value_or_raise(std::move(result), options.label);
+  };
+  or_raise(call_group::refuse_in_one("probe"));
+  or_raise(refuse_in_stream("probe", options));
+  or_raise(check_timeout("probe", options.timeout));
+  operation->pattern = or_raise(pattern_of("probe", from, tag, true, communicator->self().size()));
+  operation->received.emplace();
+  operation->label = options.label;
+  const Work work(std::make_shared<Work::State>(Work::State{communicator, {operation}}));
+  const Implementation::Owner owned(*communicator);
+  or_raise(communicator->message_calls().begin(owned, std::array{operation}, options.timeout));
+  communicator->progress().wait(owned, work.state(), Clock::time_point::max());
+  return work.received();
+}
+
+std::optional<Received> Communicator::try_probe(int from, int tag) {
+  const auto communicator = implementation();
+  const auto pattern = communicator->self().value_or_raise(
+      pattern_of("try_probe", from, tag, true, communicator->self().size()));
+  const Implementation::Owner owned(*communicator);
+  return communicator->self().value_or_raise(communicator->message_calls().look(owned, pattern));
+}
+
+Received Communicator::send_recv(const ConstBlock& out, int to, const Block& in, int from, int tag,
+                                 const CallOptions& options) {
+  const auto communicator = implementation();
+  const auto request_out = MessageRequest::send(out, to, tag);
+  const auto request_in = MessageRequest::recv(in, from, tag);
+  const auto way_out = short_way(*communicator, request_out, options);
+  const auto way_in = short_way(*communicator, request_in, options);
+  bool sent = false;
+  if (way_out && way_in && apart(out.data, bytes_of(request_out.block), in.data, bytes_of(in))) {
+    const Implementation::Owner owned(*communicator);
+    sent = communicator->message_calls().send_short(owned, request_out, *way_out);
+    if (sent)
+      if (auto got = communicator->message_calls().recv_short(owned, request_in, *way_in))
+        return *got;
+  }
+  if (sent)
+    return received(
+        submit(MessagesRequest{communicator, "send_recv", std::array{request_in}, options}),
+        options);
+  return received(submit(MessagesRequest{communicator, "send_recv",
+                                         std::array{request_in, request_out}, options}),
+                  options);
+}
+
+Work Communicator::send_recv_async(const ConstBlock& out, int to, const Block& in, int from,
+                                   int tag, const CallOptions& options) {
+  return submit(MessagesRequest{implementation(), "send_recv",
+                                std::array{MessageRequest::recv(in, from, tag),
+                                           MessageRequest::send(out, to, tag)},
+                                options},
+                Until::begun);
+}
+
+std::vector<Received> Communicator::batch(std::span<const MessageRequest> requests,
+                                          const CallOptions& options) {
+  const auto work = submit(MessagesRequest{implementation(), "batch", requests, options});
+  std::vector<Received> received;
+  if (only_begins(options)) return received;
+  for (const auto& operation : work.state().operations)
+    if (operation->received) received.push_back(*operation->received);
+  return received;
+}
+
+Work Communicator::batch_async(std::span<const MessageRequest> requests,
+                               const CallOptions& options) {
+  return submit(MessagesRequest{implementation(), "batch", requests, options}, Until::begun);
+}
+
+}  // namespace ccoll

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/progress/progress.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "comm/progress/background.hpp"
+#include "comm/progress/spin_policy.hpp"
+
+namespace ccoll {
+
+Progress::Progress(Operations& operations, std::shared_ptr<Waiter> waiter)
+    : operations_(operations), waiter_(std::move(waiter)) {}
+
+Progress::~Progress() = default;
+
+void Progress::begin(asio::io_context& context, const std::shared_ptr<Progress>& self,
+                     Cores cores) {
+  cores_ = cores;
+  background_ = Background::make(context, self, waiter_);
+}
+
+void Progress::stop() {
+  if (background_) background_->stop();
+}
+
+void Progress::schedule() { background_->schedule(); }
+
+void Progress::leave_to_background(Owned owned) {
+  // Operations go on in the parent; threads that do not exist here may hold asio's locks.
+  if (is_forked()) return disown(owned);
+  const bool must_wake = background_->sleeps() && !can_wait_for_background(owned);
+  if (!operations_.busy(owned)) return give_back(owned, operations_);
+  // seq_cst; partner: Background::turn, which marks itself awake before it tries to own. It gets
+  // the flag, or is seen to be awake here. If it has gone to sleep since, it had the flag.
+  disown(owned);
+  if (must_wake || !background_->sleeps()) background_->schedule();
+}
+
+bool Progress::can_wait_for_background(Owned owned) {
+  const auto until = background_->sleeps_until();
+  // If its announcement was taken back, peers do not wake it.
+  if (!waiter_->announced()) return false;
+  if (operations_.advance(owned, Attention::everyone)) return false;
+  return operations_.supervise(owned, Clock::now()) >= until;
+}
+
+bool Progress::wait(Owned owned, const Work::State& work, Clock::time_point limit) {
+  constexpr unsigned kRoundsBetweenLooks = 64;
+  SpinPolicy patience(cores_.are_oversubscribed);
+  Remaining remaining(work);
+  std::optional<std::uint64_t> rested;
+  unsigned rounds = 0;
+  while (!remaining.none()) {
+    if (operations_.advance(owned, Attention::awaited)) {
+      patience.reset();
+      if (++rounds % kRoundsBetweenLooks != 0) continue;
+      // Time limits hold even while something moves.
+      const auto now = Clock::now();
+      if (now >= limit) return remaining.none();
+      operations_.supervise(owned, now);
+      if (!turns_.must_pass(rested) || remaining.none()) continue;
+    }
+    if (turns_.must_pass(rested)) {
+      if (limit != Clock::time_point::max() && Clock::now() >= limit) return remaining.none();
+      rested = turns_.rest(owned, limit);
+      continue;
+    }
+    if (patience.keep_polling()) continue;
+    const auto now = Clock::now();
+    if (now >= limit) return false;
+    const auto next = std::min({operations_.supervise(owned, now), limit, turns_.rest_until()});
+    if (remaining.none()) break;
+    waiter_->prepare();
+    if (!operations_.advance(owned, Attention::everyone) && !turns_.must_pass(rested))
+      sleep(owned, work, now, next);
+    waiter_->awake();
+    turns_.end_rests(Clock::now());
+  }
+  return true;
+}
+
+void Progress::sleep(Owned owned, const Work::State& work, Clock::time_point now,
+                     Clock::time_point until) {
+  auto awaited = operations_.awaited(owned, work);
+  waiter_->sleep(until - now);
+  operations_.slept(owned, std::move(awaited), Clock::now() - now);
+}
+
+void Progress::poll() {
+  const auto owned = background_->is_due() ? std::nullopt : try_own();
+  if (!owned) return;
+  const struct Release {
+    Progress& progress;
+    Owned owned;
+    ~Release() { progress.give_back(owned, progress.operations_); }
+  } release{*this, *owned};
+  operations_.advance(*owned, Attention::awaited);
+  operations_.supervise(*owned, Clock::now());
+}
+
+}  // namespace ccoll

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Moving a communicator's operations on: done by the threads that wait for calls, those that ask
+/// whether calls are over, and the service thread for calls that nobody waits for.
+
+#include <asio/io_context.hpp>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "comm/progress/operation.hpp"
+#include "comm/progress/turns.hpp"
+#include "core/result.hpp"
+#include "schedule/problem.hpp"
+#include "transport/waiter.hpp"
+
+namespace ccoll {
+
+class Background;
+
+class Progress {
+ public:
+  /// The operations that are moved on. Progress knows nothing else of them.
+  class Operations {
+   public:
+    virtual bool busy(Owned owned) const = 0;
+    /// Makes one round over all of them; true if anything moved. The last round before a sleep
+    /// attends to every rank. An exception ends all operations, because callers must not free
+    /// buffers that an operation still uses.
+    virtual bool advance(Owned owned, Attention attention) = 0;
+    /// Looks at time limits and at the ranks waited for; returns when to look again.
+    virtual Clock::time_point supervise(Owned owned, Clock::time_point now) = 0;
+    /// The ranks that a thread waiting for `work` waits for at present; from receives, only named
+    /// ranks. A rank may be listed twice.
+    virtual std::vector<Rank> awaited(Owned owned, const Work::State& work) const noexcept = 0;
+    /// Such a thread has slept.
+    virtual void slept(Owned owned, std::vector<Rank> awaited, Clock::duration time) noexcept = 0;
+    /// Whether a stream has reached a call that nobody has begun.
+    virtual bool has_reached() const = 0;
+    /// Ends all operations, on all ranks: a turn of the service thread threw.
+    virtual void threw(Owned owned, const Failure& failure) = 0;
+
+   protected:
+    ~Operations() = default;
+  };
+  /// How this rank's threads share the machine's cores with the others.
+  struct Cores {
+    bool are_oversubscribed = false;  ///< ranks outnumber cores
+    bool are_filled = false;          ///< each rank has a core, and few have a second one
+  };
+
+  Progress(Operations& operations, std::shared_ptr<Waiter> waiter);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// From here on the service thread, which runs `context`, makes progress, too. `self` is this
+  /// object; it is held while the service thread uses it.
+  void begin(asio::io_context& context, const std::shared_ptr<Progress>& self, Cores cores);
+  /// No turn of the service thread begins after this. Any thread may call it.
+  void stop();
+
+  // For threads that do not hold the owner flag:
+
+  std::optional<Owned> try_own() { return turns_.try_own(); }
+  Owned wait_to_own() {
+    return turns_.wait_to_own([this] { waiter_->ring(); });
+  }
+  /// Makes one round, unless another thread is making it.
+  void poll();
+  /// Lets the service thread begin calls that streams have reached.
+  void schedule();
+  /// In a forked child, whose other threads are gone.
+  void forked() {
+    forked_.store(true);
+    turns_.forget();
+  }
+  /// The links and files of this copy are the parent's.
+  bool is_forked() const { return forked_.load(std::memory_order_relaxed); }
+
+  // For the holder of the flag:
+
+  void disown(Owned owned) { turns_.disown(owned); }
+  /// Releases the flag; the service thread goes on with what is under way. `operations` are this
+  /// object's: where their final class is known, a call that is over costs no virtual function.
+  template <typename Final>
+  void give_back(Owned owned, const Final& operations) {
+    if (operations.busy(owned)) return leave_to_background(owned);
+    disown(owned);
+    // Nobody else would begin it: the stream's thread saw that a turn is due, or the flag held.
+    if (operations.has_reached()) [[unlikely]]
+      schedule();
+  }
+  /// Whether a thread waits for the flag: a waiting owner then lets it in.
+  bool is_wanted() const { return turns_.is_wanted(); }
+  /// Makes progress until all are done or `limit` has passed; false in the latter case.
+  bool wait(Owned owned, const Work::State& work, Clock::time_point limit);
+
+  Operations& operations() { return operations_; }
+  Turns& turns() { return turns_; }
+  const Turns& turns() const { return turns_; }
+  Waiter& waiter() { return *waiter_; }
+  const Cores& cores() const { return cores_; }
+
+ private:
+  void leave_to_background(Owned owned);
+  void sleep(Owned owned, const Work::State& work, Clock::time_point now, Clock::time_point until);
+  /// Whether nothing under way can go on before the service thread wakes anyway.
+  bool can_wait_for_background(Owned owned);
+
+  Operations& operations_;
+  const std::shared_ptr<Waiter> waiter_;
+  Turns turns_;                             ///< by its own remarks
+  Cores cores_;                             // immutable after begin
+  std::shared_ptr<Background> background_;  // immutable after begin
+  std::atomic<bool> forked_{false};
+};
+
+}  // namespace ccoll

@@ -10,6 +10,7 @@
 #include "control/word.hpp"
 #include "net/service.hpp"
 #include "system/process_mutex.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll {
 namespace {
@@ -155,11 +156,7 @@ class Present {
     ~AtExit() { leave_all(); }
   };
 
-  static Present& instance() {
-    // Never destroyed: other threads may make communicators while the process ends.
-    static Present& instance = *new Present;
-    return instance;
-  }
+  static Present& instance() { return Runtime::one<Present>(); }
 
   static void leave_all() {
     std::vector<std::shared_ptr<Handle>> here;

@@ -15,6 +15,7 @@
 #include "gpu/memory/shared_memory.hpp"
 #include "gpu/way.hpp"
 #include "system/log.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll::device {
 namespace {
@@ -103,11 +104,7 @@ Result<std::unique_ptr<Registered>> Registered::of_user(std::byte* data, std::ui
   return made;
 }
 
-// It is never destroyed: the program's own memory may end later at exit.
-Registrations& Registrations::of_process() {
-  static auto& instance = *new Registrations;
-  return instance;
-}
+Registrations& Registrations::of_process() { return Runtime::one<Registrations>(); }
 
 Status Registrations::add(std::shared_ptr<Lendable> memory) {
   const std::lock_guard lock(mu_);

@@ -8,6 +8,7 @@
 
 #include "core/os_error.hpp"
 #include "system/process_mutex.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll::net {
 namespace {
@@ -17,14 +18,7 @@ struct OfProcess {
   std::weak_ptr<Spare> spare;  // guarded by mutex
 };
 
-OfProcess& of_this_process() {
-  // Never destroyed: listeners may end later, at exit.
-  static auto& instance = *new OfProcess;
-  return instance;
-}
-
-/// Made before main: at its first use another thread could already be in fork().
-[[maybe_unused]] const auto& spare_made_early = of_this_process();
+OfProcess& of_this_process() { return Runtime::one<OfProcess>(); }
 
 }  // namespace
 

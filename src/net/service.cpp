@@ -24,6 +24,7 @@
 #include "system/file_descriptor.hpp"
 #include "system/log.hpp"
 #include "system/process_mutex.hpp"
+#include "system/runtime.hpp"
 #include "system/signals.hpp"
 
 namespace ccoll::net {
@@ -80,18 +81,11 @@ struct Instance {
   std::vector<std::shared_future<void>> abandoned;  // guarded by mutex; the threads' ends
 };
 
-Instance& instance() {
-  // Never destroyed: threads may still use it while the process runs its exit handlers.
-  static Instance& instance = []() -> Instance& {
-    auto* const made = new Instance;
-    pthread_atfork(nullptr, nullptr, [] { net::instance().abandoned.clear(); });
-    return *made;
-  }();
-  return instance;
-}
+Instance& instance() { return Runtime::one<Instance>(); }
 
-/// Made before main: at its first use another thread could already be in fork().
-[[maybe_unused]] const auto& made_early = instance();
+/// Runs before main, when no thread forks yet.
+[[maybe_unused]] const int fork_registered =
+    pthread_atfork(nullptr, nullptr, [] { instance().abandoned.clear(); });
 
 class ThreadService final : public Service {
  public:

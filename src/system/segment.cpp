@@ -13,6 +13,7 @@
 
 #include "core/os_error.hpp"
 #include "system/process_mutex.hpp"
+#include "system/runtime.hpp"
 #include "system/write_all.hpp"
 
 namespace ccoll {
@@ -33,14 +34,7 @@ struct Mappings {
   std::size_t look_at = kFewMappings;              // guarded by mutex: size at which to drop some
 };
 
-Mappings& mappings() {
-  // Never destroyed: communicators may end later at exit.
-  static auto& instance = *new Mappings;
-  return instance;
-}
-
-/// Made before main: at its first use another thread could already be in fork().
-[[maybe_unused]] const auto& mappings_made_early = mappings();
+Mappings& mappings() { return Runtime::one<Mappings>(); }
 
 /// Alignment of huge pages on most machines.
 constexpr std::size_t kHugePage = 2 << 20;

@@ -17,6 +17,7 @@
 #include "system/log.hpp"
 #include "system/port_range.hpp"
 #include "system/process_mutex.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll {
 namespace {
@@ -297,14 +298,7 @@ struct Fallbacks {
   std::map<std::string, std::string> values;
 };
 
-/// Never destroyed: threads may read variables while the process ends.
-Fallbacks& fallbacks() {
-  static auto* const one = new Fallbacks;
-  return *one;
-}
-
-/// Made before main: at its first use another thread could already be in fork().
-[[maybe_unused]] const auto& fallbacks_made_early = fallbacks();
+Fallbacks& fallbacks() { return Runtime::one<Fallbacks>(); }
 
 /// "LOG_LEVEL" may mean LOG, "IFNAME" SOCKET_IFNAME: they are misremembered, not mistyped.
 std::string containing(std::string_view word, std::span<const std::string_view> candidates) {

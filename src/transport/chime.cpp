@@ -13,6 +13,7 @@
 
 #include "core/os_error.hpp"
 #include "system/process_mutex.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll {
 namespace {
@@ -26,15 +27,6 @@ struct Known {
   std::map<std::pair<const Segment*, std::uint32_t>, std::weak_ptr<Chime>> chimes;
   std::size_t look_at = kFew;  // guarded by mutex: size at which to drop some
 };
-
-Known& known() {
-  // Never destroyed: communicators may end later at exit.
-  static auto& instance = *new Known;
-  return instance;
-}
-
-/// Made before main: at first use, another thread could be in fork() already.
-[[maybe_unused]] const auto& known_made_early = known();
 
 }  // namespace
 
@@ -52,7 +44,7 @@ Result<std::shared_ptr<Chime>> Chime::make() {
 
 std::shared_ptr<Chime> Chime::of_peer(FileDescriptor event, std::shared_ptr<const Segment> cells,
                                       std::uint32_t number) {
-  auto& [mutex, chimes, look_at] = known();
+  auto& [mutex, chimes, look_at] = Runtime::one<Known>();
   const std::lock_guard lock(mutex);
   auto& entry = chimes[{cells.get(), number}];
   if (auto there = entry.lock()) return there;

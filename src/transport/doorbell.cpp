@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "system/process_mutex.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll {
 namespace {
@@ -51,14 +52,7 @@ class CellPool {
   std::vector<Cell> free_;  // guarded by mutex_
 };
 
-CellPool& pool() {
-  // Never destroyed: communicators may end later at exit.
-  static auto& instance = *new CellPool;
-  return instance;
-}
-
-/// Made before main: at first use, another thread could be in fork() already.
-[[maybe_unused]] const auto& pool_made_early = pool();
+CellPool& pool() { return Runtime::one<CellPool>(); }
 
 }  // namespace
 

@@ -77,7 +77,7 @@ const std::map<std::string, std::string> kMayInclude = {
      "comm/messages comm/progress"},
     {"faces/c", ""},
     {"faces/nccl", "system faces/nccl/device faces/nccl/settings"},
-    {"faces/nccl/device", "gpu/cuda faces/nccl"},
+    {"faces/nccl/device", "system gpu/cuda faces/nccl"},
     {"faces/nccl/functions", "system faces/nccl faces/nccl/settings"},
     {"faces/nccl/settings", "core system faces/nccl"},
     {"dumps", "core comm/record/dump"},

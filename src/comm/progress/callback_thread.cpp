@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "system/runtime.hpp"
 #include "system/signals.hpp"
 
 namespace ccoll {
@@ -20,16 +21,6 @@ namespace ccoll {
 /// thread that was replaced ends with its callback.
 class CallbackThreads::Process {
  public:
-  static Process& instance() {
-    // Never destroyed: its threads may still wait while the process runs its exit handlers.
-    static Process& instance = []() -> Process& {
-      auto* const made = new Process;
-      pthread_atfork(nullptr, nullptr, [] { new (&Process::instance()) Process; });
-      return *made;
-    }();
-    return instance;
-  }
-
   void start() {
     const std::lock_guard lock(mutex_);
     if (!has_runner_) add([this] { run_first(); });
@@ -148,13 +139,16 @@ class CallbackThreads::Process {
   Clock::time_point began_;
 };
 
-void CallbackThreads::start() { Process::instance().start(); }
+void CallbackThreads::start() { Runtime::one<Process>().start(); }
 
 void CallbackThreads::run(std::unique_ptr<Callback> callback) noexcept {
-  Process::instance().push(std::move(callback));
+  Runtime::one<Process>().push(std::move(callback));
 }
 
-/// Made before main: at its first use another thread could be in fork() already.
-const CallbackThreads::Process& CallbackThreads::made_early = CallbackThreads::Process::instance();
+/// A forked child begins anew: the threads are the parent's. Runs before main, when no thread
+/// forks.
+const int CallbackThreads::fork_registered = pthread_atfork(nullptr, nullptr, [] {
+  new (&Runtime::one<CallbackThreads::Process>()) CallbackThreads::Process;
+});
 
 }  // namespace ccoll

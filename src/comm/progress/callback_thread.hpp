@@ -30,7 +30,7 @@ class CallbackThreads {
 
  private:
   class Process;
-  static const Process& made_early;
+  static const int fork_registered;
 };
 
 }  // namespace ccoll

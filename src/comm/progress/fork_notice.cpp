@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "system/process_mutex.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll {
 namespace {
@@ -15,20 +16,12 @@ struct Listeners {
   std::list<ForkNotice::Listener*> all;  // guarded by mutex
 };
 
-Listeners& listeners() {
-  // Never destroyed: a program's own objects may end later at exit.
-  static Listeners& instance = [&]() -> Listeners& {
-    auto* const made = new Listeners;
-    pthread_atfork(nullptr, nullptr, [] {
-      for (auto* const listener : listeners().all) listener->forked();
-    });
-    return *made;
-  }();
-  return instance;
-}
+Listeners& listeners() { return Runtime::one<Listeners>(); }
 
-/// Made before main: at its first use another thread could be in fork() already.
-[[maybe_unused]] const auto& made_early = listeners();
+/// Runs before main, when no thread forks yet.
+[[maybe_unused]] const int fork_registered = pthread_atfork(nullptr, nullptr, [] {
+  for (auto* const listener : listeners().all) listener->forked();
+});
 
 }  // namespace
 

@@ -20,6 +20,7 @@
 #include "system/file_descriptor.hpp"
 #include "system/log.hpp"
 #include "system/process_mutex.hpp"
+#include "system/runtime.hpp"
 #include "system/signals.hpp"
 #include "system/variables.hpp"
 
@@ -125,14 +126,18 @@ class Watch final : public DumpSignal, public std::enable_shared_from_this<Watch
   std::vector<std::weak_ptr<Communicator::Implementation>> communicators_;  // guarded by mutex_
 };
 
+struct Watching {
+  ProcessMutex mutex;
+  std::weak_ptr<Watch> watch;  // guarded by mutex
+  pid_t installed_in = 0;      // guarded by mutex; the process that handles the signal
+};
+
 }  // namespace
 
 std::shared_ptr<DumpSignal> DumpSignal::join(
     const std::shared_ptr<Communicator::Implementation>& communicator) {
-  static ProcessMutex mutex;
+  auto& [mutex, watch, installed_in] = Runtime::one<Watching>();
   std::unique_lock lock(mutex);
-  static std::weak_ptr<Watch> watch;  // guarded by mutex
-  static pid_t installed_in = 0;      // guarded by mutex
   Status installed;
   if (read_variable("CCOLL_DUMP_SIGNAL") && std::exchange(installed_in, ::getpid()) != ::getpid())
     installed = install();

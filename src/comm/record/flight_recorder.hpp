@@ -13,7 +13,7 @@
 
 #include "ccoll/types.hpp"
 #include "comm/record/history.hpp"
-#include "system/ticks.hpp"
+#include "comm/record/trace/ticks.hpp"
 
 namespace ccoll {
 

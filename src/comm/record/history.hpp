@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "comm/record/trace/ticks.hpp"
 #include "core/signature.hpp"
-#include "system/ticks.hpp"
 
 namespace ccoll {
 

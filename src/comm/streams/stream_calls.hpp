@@ -18,10 +18,10 @@
 
 #include "comm/progress/operation.hpp"
 #include "comm/progress/owner_flag.hpp"
+#include "comm/streams/timed_mutex.hpp"
 #include "core/result.hpp"
 #include "gpu/device_way.hpp"
 #include "gpu/staging.hpp"
-#include "system/timed_mutex.hpp"
 
 namespace ccoll {
 
@@ -122,7 +122,7 @@ class StreamCall final : public device::StreamListener,
   const std::weak_ptr<Communicator::Implementation> communicator_;
   const std::shared_ptr<device::StreamOp> stream_op_;
   const Operations shown_;
-  Begin begin_;  // immutable once it is in a stream
+  Begin begin_;                     // immutable once it is in a stream
   std::atomic<int> parts_left_{2};  ///< the host's and the stream's; see end_part()
   std::atomic<bool> ending_{false};
 

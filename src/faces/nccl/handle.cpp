@@ -8,6 +8,7 @@
 #include <span>
 
 #include "system/process_mutex.hpp"
+#include "system/runtime.hpp"
 
 // A handle points to this. It is never freed, so that a dead handle can be recognised.
 struct ncclComm {
@@ -48,13 +49,11 @@ struct Dead {
   }
 };
 
-Dead& dead() {
-  static auto* const one = [] {
+Dead& dead() { return Runtime::one<Dead>(); }
+
+/// Runs before main, when no thread forks yet.
+[[maybe_unused]] const int fork_registered =
     ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1); });
-    return new Dead;  // never destroyed: threads may use handles while the process ends
-  }();
-  return *one;
-}
 
 void check(ncclComm_t handle) {
   if (handle == nullptr) refuse(ncclInvalidArgument, "comm is NULL");

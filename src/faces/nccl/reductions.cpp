@@ -7,6 +7,7 @@
 #include "faces/nccl/handle.hpp"
 #include "faces/nccl/settings/environment.hpp"
 #include "faces/nccl/values.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll::nccl {
 namespace {
@@ -24,10 +25,7 @@ struct All {
   int last = ncclNumOps - 1;
 };
 
-All& all() {
-  static auto* const one = new All;  // never destroyed: threads may use it while the process ends
-  return *one;
-}
+All& all() { return Runtime::one<All>(); }
 
 /// Returns a number that is not in use, after the last one given.
 int free_number(All& of) {

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "faces/nccl/settings/environment.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll::nccl {
 namespace {
@@ -31,15 +32,11 @@ struct OfThread {
 };
 thread_local OfThread of_thread;
 
-/// Never destroyed: threads may fail while the process ends.
 struct OfProcess {
   std::mutex mutex;
   Text text{};
 };
-OfProcess& of_process() {
-  static auto* const one = new OfProcess;
-  return *one;
-}
+OfProcess& of_process() { return Runtime::one<OfProcess>(); }
 
 bool is_of_cuda(std::string_view text) { return text.find("(cudaError") != text.npos; }
 

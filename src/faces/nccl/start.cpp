@@ -10,6 +10,7 @@
 #include "ccoll/version.hpp"
 #include "faces/nccl/settings/environment.hpp"
 #include "system/log.hpp"
+#include "system/runtime.hpp"
 #include "system/variables.hpp"
 
 namespace ccoll::nccl {
@@ -43,10 +44,7 @@ struct KnownStores {
   std::map<std::pair<std::string, int>, int> used;  ///< how often by each rank
 };
 
-KnownStores& known_stores() {
-  static auto* const one = new KnownStores;
-  return *one;
-}
+KnownStores& known_stores() { return Runtime::one<KnownStores>(); }
 
 /// Connects in steps, so that a stop can end it: rank 0 may come late.
 std::shared_ptr<Store> connected(const std::string& address, const CommunicatorOptions& options) {

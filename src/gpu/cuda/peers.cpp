@@ -13,6 +13,7 @@
 #include "kernels/device/launch.hpp"
 #include "system/log.hpp"
 #include "system/process_mutex.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll::device {
 namespace {
@@ -45,11 +46,6 @@ Status enable(int device, int peer) {
 /// The process's knowledge of its GPUs.
 class Peers {
  public:
-  static Peers& of_process() {
-    static auto* const all = new Peers;
-    return *all;
-  }
-
   Status reach(std::span<const int> devices, By by) {
     const std::lock_guard lock(mu_);
     for (const int device : devices) {
@@ -167,11 +163,11 @@ class Peers {
 }  // namespace
 
 Status reach_peers(std::span<const int> devices) {
-  return Peers::of_process().reach(devices, By::kernels);
+  return Runtime::one<Peers>().reach(devices, By::kernels);
 }
 
 Status reach_by_copies(std::span<const int> devices) {
-  return Peers::of_process().reach(devices, By::copies);
+  return Runtime::one<Peers>().reach(devices, By::copies);
 }
 
 bool is_reached(const void* address, std::span<const int> devices) {

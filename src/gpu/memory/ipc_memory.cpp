@@ -20,6 +20,7 @@
 #include "gpu/memory/registrations.hpp"
 #include "kernels/device/launch.hpp"
 #include "system/process_mutex.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll::device {
 namespace {
@@ -78,11 +79,7 @@ class Opened {
     ProcessMutex mu;
     std::map<std::pair<int, Handle>, std::weak_ptr<Opened>> by_handle;  // guarded by mu
   };
-  /// It is never destroyed: an owner of a part may end later at exit.
-  static All& all() {
-    static auto& instance = *new All;
-    return instance;
-  }
+  static All& all() { return Runtime::one<All>(); }
   void forget() const {
     const std::lock_guard lock(all().mu);
     const auto known = all().by_handle.find({device_, handle_});
@@ -108,11 +105,6 @@ struct Sample {
 /// The patterns that this process lets others try out.
 class Samples {
  public:
-  static Samples& of_process() {
-    static auto& all = *new Samples;
-    return all;
-  }
-
   /// The pattern in memory of that GPU.
   Result<Sample> of(int device) {
     const std::lock_guard lock(mu_);
@@ -142,11 +134,6 @@ class Samples {
 /// This process's trials of others' patterns. No thread that registers memory waits for them.
 class Trials {
  public:
-  static Trials& of_process() {
-    static auto& all = *new Trials;
-    return all;
-  }
-
   /// Whether that GPU reads here what another process has written there.
   Status try_out(int device, const Sample& sample) {
     const std::lock_guard lock(mu_);
@@ -259,7 +246,7 @@ Status IpcMemory::find_directions() {
   Sample sample;
   Handle handle;
   CCOLL_TRY(put(handle_of(data_ - offset_), handle));
-  CCOLL_TRY(put(Samples::of_process().of(device_), sample));
+  CCOLL_TRY(put(Runtime::one<Samples>().of(device_), sample));
   directions_ = net::Writer()
                     .number(static_cast<std::uint8_t>(LentBy::handle))
                     .number(id_)
@@ -286,7 +273,7 @@ Result<Borrowed> IpcMemory::borrow(int device, net::Reader& directions, FileDesc
     if (both[0] != both[1]) CCOLL_TRY(reach_peers(both));
     return Borrowed{own->data(), part};
   }
-  CCOLL_TRY(Trials::of_process().try_out(device, sample));
+  CCOLL_TRY(Runtime::one<Trials>().try_out(device, sample));
   auto opened = Opened::open(device, handle);
   if (!opened) return tl::unexpected(std::move(opened.error()));
   std::byte* const data = (*opened)->data() + offset;

@@ -12,20 +12,16 @@
 #include "core/os_error.hpp"
 #include "gpu/cuda/driver.hpp"
 #include "system/process_mutex.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll::device {
 namespace {
-
-// The process's tables are never destroyed: their users may end later at exit.
 
 struct Memories {
   ProcessMutex mu;
   std::map<std::uint64_t, std::weak_ptr<SharedMemory>> all;  // by id; guarded by mu
 };
-Memories& memories() {
-  static auto& instance = *new Memories;
-  return instance;
-}
+Memories& memories() { return Runtime::one<Memories>(); }
 
 /// CUDA registers the same memory only once.
 struct Registrations {
@@ -36,10 +32,7 @@ struct Registrations {
   ProcessMutex mu;
   std::map<const Segment*, Each> all;  // guarded by mu
 };
-Registrations& registrations() {
-  static auto& instance = *new Registrations;
-  return instance;
-}
+Registrations& registrations() { return Runtime::one<Registrations>(); }
 
 /// The handle of an allocation, which lives on while it is mapped.
 class OwnedHandle {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <mutex>
 
+#include "system/runtime.hpp"
+
 namespace ccoll::device {
 namespace {
 
@@ -14,10 +16,7 @@ constexpr std::uint32_t kForSteps = 1;
 
 }  // namespace
 
-BlockBudget& BlockBudget::of_process() {
-  static auto* const budget = new BlockBudget;
-  return *budget;
-}
+BlockBudget& BlockBudget::of_process() { return Runtime::one<BlockBudget>(); }
 
 std::uint32_t BlockBudget::room(const void* team, int device, std::uint32_t at_once) const {
   const std::lock_guard lock(mu_);

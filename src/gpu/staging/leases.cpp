@@ -8,6 +8,7 @@
 #include "gpu/cuda/stream_hold.hpp"
 #include "kernels/device/launch.hpp"
 #include "system/process_mutex.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll::device {
 namespace {
@@ -18,11 +19,6 @@ namespace {
 /// that had a part in one.
 class LeasesPool {
  public:
-  static LeasesPool& of_process() {
-    static auto* const all = new LeasesPool;
-    return *all;
-  }
-
   /// The result is in use from now on; it has yet to be opened if it is new.
   std::shared_ptr<Leases> take(StagingOptions options) {
     const std::lock_guard lock(mu_);
@@ -73,7 +69,7 @@ Leases::~Leases() {
 }
 
 std::shared_ptr<Leases> Leases::take(StagingOptions options) {
-  return LeasesPool::of_process().take(std::move(options));
+  return Runtime::one<LeasesPool>().take(std::move(options));
 }
 
 Status Leases::open() {
@@ -314,37 +310,46 @@ bool Leases::is_passed() const {
 }
 
 void when_no_calls_are_left(std::function<void()> free) {
-  LeasesPool::of_process().also(std::move(free));
+  Runtime::one<LeasesPool>().also(std::move(free));
 }
 
-void keep_until_no_calls_are_left(int device, std::shared_ptr<void> what) {
-  struct Kept {
-    ProcessMutex mu;
-    std::vector<std::pair<int, std::shared_ptr<void>>> all;  // guarded by mu
-  };
-  static auto* const kept = [] {
-    auto* const made = new Kept;
-    when_no_calls_are_left([made] {
-      std::vector<std::pair<int, std::shared_ptr<void>>> all;
-      const std::lock_guard lock(made->mu);
-      all.swap(made->all);
-      for (auto& [device, each] : all) {
+namespace {
+
+/// Memory that calls may still use. It is freed when none is left.
+struct KeptBesideCalls {
+  KeptBesideCalls() {
+    when_no_calls_are_left([this] {
+      std::vector<std::pair<int, std::shared_ptr<void>>> passed;
+      const std::lock_guard lock(mu);
+      passed.swap(all);
+      for (auto& [device, each] : passed) {
         const CurrentDevice current(device);
         const BesideCaptures beside;
         each.reset();
       }
     });
-    return made;
-  }();
-  const std::lock_guard lock(kept->mu);
-  kept->all.emplace_back(device, std::move(what));
+  }
+  ProcessMutex mu;
+  std::vector<std::pair<int, std::shared_ptr<void>>> all;  // guarded by mu
+};
+
+struct KeptForEver {
+  ProcessMutex mu;
+  std::vector<std::shared_ptr<void>> all;  // guarded by mu
+};
+
+}  // namespace
+
+void keep_until_no_calls_are_left(int device, std::shared_ptr<void> what) {
+  auto& kept = Runtime::one<KeptBesideCalls>();
+  const std::lock_guard lock(kept.mu);
+  kept.all.emplace_back(device, std::move(what));
 }
 
 void keep_for_ever(std::shared_ptr<void> what) {
-  static auto* const mu = new ProcessMutex;
-  static auto* const kept = new std::vector<std::shared_ptr<void>>;
-  const std::lock_guard lock(*mu);
-  kept->push_back(std::move(what));
+  auto& kept = Runtime::one<KeptForEver>();
+  const std::lock_guard lock(kept.mu);
+  kept.all.push_back(std::move(what));
 }
 
 }  // namespace ccoll::device

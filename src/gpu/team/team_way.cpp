@@ -13,6 +13,7 @@
 #include "gpu/team/device_stream_op.hpp"
 #include "gpu/team/team.hpp"
 #include "system/process_mutex.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll::device {
 namespace {
@@ -124,9 +125,8 @@ Result<std::shared_ptr<const DeviceProgram>> SharedTeam::load_new(const ProgramR
 /// process when memory is freed.
 class TeamPool {
  public:
-  static TeamPool& of_process() {
-    static auto* const all = new TeamPool;
-    return *all;
+  TeamPool() {
+    when_no_calls_are_left([this] { free_all(); });
   }
 
   Result<std::shared_ptr<SharedTeam>> take(const TeamOptions& options) {
@@ -149,9 +149,6 @@ class TeamPool {
  private:
   using Teams = std::list<std::unique_ptr<SharedTeam>>;
 
-  TeamPool() {
-    when_no_calls_are_left([this] { free_all(); });
-  }
   Teams all_idle() {
     const std::lock_guard lock(mu_);
     return std::exchange(idle_, {});
@@ -195,14 +192,19 @@ class TeamMeetingPlace {
   };
 
   static std::shared_ptr<Place> of(std::uint64_t communicator) {
-    static auto* const mu = new ProcessMutex;
-    static auto* const places = new std::map<std::uint64_t, std::weak_ptr<Place>>;  // guarded by mu
-    const std::lock_guard lock(*mu);
-    std::erase_if(*places, [](const auto& entry) { return entry.second.expired(); });
-    auto place = (*places)[communicator].lock();
-    if (!place) (*places)[communicator] = place = std::make_shared<Place>();
+    auto& [mu, places] = Runtime::one<Places>();
+    const std::lock_guard lock(mu);
+    std::erase_if(places, [](const auto& entry) { return entry.second.expired(); });
+    auto place = places[communicator].lock();
+    if (!place) places[communicator] = place = std::make_shared<Place>();
     return place;
   }
+
+ private:
+  struct Places {
+    ProcessMutex mu;
+    std::map<std::uint64_t, std::weak_ptr<Place>> by_communicator;  // guarded by mu
+  };
 };
 
 class TeamWay;
@@ -311,7 +313,7 @@ std::string TeamStreamOp::standing() const { return way_->team().standing(); }
 
 }  // namespace
 
-void rest_idle_teams() { TeamPool::of_process().rest(); }
+void rest_idle_teams() { Runtime::one<TeamPool>().rest(); }
 
 Result<std::shared_ptr<DeviceWay>> join_team(const TeamWayOptions& options) {
   TeamOptions team;
@@ -324,7 +326,7 @@ Result<std::shared_ptr<DeviceWay>> join_team(const TeamWayOptions& options) {
   team.copies = options.copies;
   auto place = TeamMeetingPlace::of(options.communicator);
   const std::lock_guard lock(place->mu);
-  if (!place->team) place->team = TeamPool::of_process().take(team);
+  if (!place->team) place->team = Runtime::one<TeamPool>().take(team);
   auto& made = *place->team;
   if (!made) return tl::unexpected(made.error());
   const TeamOptions& its = (*made)->options();

@@ -8,6 +8,7 @@
 
 #include "core/latest.hpp"
 #include "system/process_mutex.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll::inproc {
 namespace {
@@ -32,14 +33,7 @@ struct Table {
   Latest<ReceiverId, kForgotten> forgotten;                   // guarded by mutex
 };
 
-Table& table() {
-  // Never destroyed: communicators may end later at exit.
-  static auto& instance = *new Table;
-  return instance;
-}
-
-/// Made before main: at first use, another thread could be in fork() already.
-[[maybe_unused]] const auto& table_made_early = table();
+Table& table() { return Runtime::one<Table>(); }
 
 /// Tells the sender that nobody will read it.
 void drop(Fifo& fifo) {

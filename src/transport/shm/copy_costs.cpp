@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/copy_costs.hpp"
+#include "system/runtime.hpp"
 
 #include <fmt/format.h>
 
@@ -32,16 +33,9 @@ double interpolate(const std::array<double, CopyCosts::kSizes.size()>& times, st
 }
 
 struct CostsOfProcess {
-  static CostsOfProcess& instance() {
-    static CostsOfProcess costs;
-    return costs;
-  }
   ProcessMutex mutex;
   std::shared_ptr<const CopyCosts> costs;  // guarded by mutex
 };
-
-/// Made before main: at its first use another thread could already be in fork().
-[[maybe_unused]] const auto& costs_made_early = CostsOfProcess::instance();
 
 bool read_line(const std::string& line, std::string_view pattern, std::size_t bytes, double& slots,
                double& loan) {
@@ -98,14 +92,14 @@ Result<CopyCosts> parse_copy_costs(std::string_view text) {
 }
 
 std::shared_ptr<const CopyCosts> known_copy_costs() {
-  auto& known = CostsOfProcess::instance();
+  auto& known = Runtime::one<CostsOfProcess>();
   const std::lock_guard lock(known.mutex);
   return known.costs;
 }
 
 void know_copy_costs(const std::optional<CopyCosts>& costs) {
   auto made = costs ? std::make_shared<const CopyCosts>(*costs) : nullptr;
-  auto& known = CostsOfProcess::instance();
+  auto& known = Runtime::one<CostsOfProcess>();
   const std::lock_guard lock(known.mutex);
   known.costs = std::move(made);
 }

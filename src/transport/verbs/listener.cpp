@@ -14,6 +14,7 @@
 #include "system/file_descriptor.hpp"
 #include "system/log.hpp"
 #include "system/process_mutex.hpp"
+#include "system/runtime.hpp"
 #include "transport/verbs/events.hpp"
 
 namespace ccoll::verbs {
@@ -105,13 +106,17 @@ class Watch final : public Listener, public std::enable_shared_from_this<Watch> 
   std::list<Watched> watched_;  // the service thread's
 };
 
+struct Watching {
+  ProcessMutex mutex;
+  std::weak_ptr<Watch> watch;  // guarded by mutex
+};
+
 }  // namespace
 
 std::shared_ptr<Listener> Listener::of_process(const std::shared_ptr<net::Service>& service,
                                                const Devices& devices) {
-  static ProcessMutex mutex;
+  auto& [mutex, watch] = Runtime::one<Watching>();
   const std::lock_guard lock(mutex);
-  static std::weak_ptr<Watch> watch;  // guarded by mutex
   auto made = watch.lock();
   if (made && made->service() == service) return made;
   watch = made = std::make_shared<Watch>(service, devices);

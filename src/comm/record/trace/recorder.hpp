@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "comm/record/trace/format.hpp"
+#include "comm/record/trace/ticks.hpp"
 #include "core/result.hpp"
 #include "system/file_descriptor.hpp"
-#include "system/ticks.hpp"
 
 namespace ccoll::trace {
 

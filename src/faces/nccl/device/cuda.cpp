@@ -13,6 +13,7 @@
 #include "ccoll/memory.hpp"
 #include "faces/nccl/device/device.hpp"
 #include "faces/nccl/results.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll::nccl::device {
 namespace {
@@ -90,10 +91,7 @@ struct Given {
   std::map<void*, Memory> by_address;
 };
 
-Given& given_out() {
-  static auto* const one = new Given;  // never destroyed: CUDA may be gone by then
-  return *one;
-}
+Given& given_out() { return Runtime::one<Given>(); }
 
 }  // namespace
 

@@ -15,6 +15,7 @@
 #include "faces/nccl/results.hpp"
 #include "faces/nccl/settings/environment.hpp"
 #include "system/log.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll::nccl {
 namespace {
@@ -28,10 +29,7 @@ struct Given {
   std::map<void*, Memory> by_address;
 };
 
-Given& given_out() {
-  static auto* const one = new Given;  // never destroyed: threads may use it to the very end
-  return *one;
-}
+Given& given_out() { return Runtime::one<Given>(); }
 
 /// Memory that ranks of this host read directly.
 void* allocate_on_host(std::size_t bytes) {
@@ -71,10 +69,7 @@ struct Registered {
   std::set<const Range*> handles;
 };
 
-Registered& registered() {
-  static auto* const one = new Registered;  // never destroyed: CUDA may be gone by then
-  return *one;
-}
+Registered& registered() { return Runtime::one<Registered>(); }
 
 /// Lending is a hint: without it the memory is copied.
 Memory lent(const Range& range) {

@@ -17,6 +17,7 @@
 #include "system/file_descriptor.hpp"
 #include "system/kernel_file.hpp"
 #include "system/process_mutex.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll::verbs {
 namespace {
@@ -122,6 +123,11 @@ struct Kept {
   std::optional<Result<Devices>> devices;  // guarded by mutex
 };
 
+struct KeptDevices {
+  ProcessMutex mutex;
+  Kept* last = nullptr;  // guarded by mutex; a forked child makes its own
+};
+
 tl::unexpected<Failure> not_here() {
   return fail(ErrorKind::unsupported,
               "no RDMA device: this process was forked while its parent was opening the devices, "
@@ -131,8 +137,7 @@ tl::unexpected<Failure> not_here() {
 }  // namespace
 
 Result<const Devices*> Devices::of_process() {
-  static ProcessMutex mutex;
-  static Kept* kept = nullptr;  // guarded by mutex
+  auto& [mutex, kept] = Runtime::one<KeptDevices>();
   std::unique_lock lock(mutex);
   // A forked child cannot use its parent's devices. Never closed: links may end later at exit.
   if (kept == nullptr || kept->process != getpid()) kept = new Kept(kept);

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// Things of which a process has one, whatever its communicators: tables of links and memory,
+/// pools, threads, and what it has found out about its machine.
+
+#include <atomic>
+#include <vector>
+
+namespace ccoll {
+
+class Runtime {
+  struct Slot;
+
+ public:
+  /// The process's T, which its default constructor makes. It is made before main, because at its
+  /// first use another thread could already be in fork(). It is never destroyed, because threads
+  /// and exit handlers may use it to the very end. Thread-safe; T guards its own state.
+  template <typename T>
+  static T& one() {
+    (void)made_early<T>;
+    auto* const made = slot_of<T>.made.load(std::memory_order_acquire);
+    return *static_cast<T*>(made != nullptr ? made : make(slot_of<T>));
+  }
+
+  /// For tests: while it lives, the process has a new T of each kind, made at its first use. No
+  /// other thread may use the runtime when this begins or ends.
+  class Afresh {
+   public:
+    Afresh();
+    ~Afresh();
+    Afresh(const Afresh&) = delete;
+    Afresh& operator=(const Afresh&) = delete;
+
+   private:
+    std::vector<void*> before_;  ///< by slot
+  };
+
+ private:
+  struct Slot {
+    void* (*construct)();
+    std::atomic<void*> made{nullptr};
+    Slot* next = nullptr;  ///< of all that were ever used
+    bool is_known = false;
+  };
+
+  template <typename T>
+  static void* construct() {
+    return new T;
+  }
+  static void* make(Slot& slot);
+
+  static inline constinit Slot* all_ = nullptr;  // guarded as make() says
+
+  template <typename T>
+  static inline constinit Slot slot_of{&construct<T>};
+  template <typename T>
+  static inline const bool made_early = (make(slot_of<T>), true);
+};
+
+}  // namespace ccoll

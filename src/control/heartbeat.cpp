@@ -33,7 +33,7 @@ void Hub::keep_watch() {
   for (const auto& [peer, edge] : edges_)
     if (edge->asked() > milliseconds(0) && (limit == milliseconds(0) || edge->asked() < limit))
       limit = edge->asked();
-  if (leaving_) return;
+  if (stage_.is_leaving()) return;
   const auto period = heartbeat_.begin_watch(limit);
   if (!period) return;
   watch_timer_.expires_after(*period);
@@ -42,13 +42,12 @@ void Hub::keep_watch() {
 
 void Hub::look_at_peers() {
   const auto period = heartbeat_.end_watch();
-  if (leaving_) return;
-  const bool counts = outcome_ && *outcome_;
+  if (stage_.is_leaving()) return;
   std::vector<std::shared_ptr<Edge>> silent;
   for (const auto& [peer, edge] : edges_) {
     // After a hello, nothing is sent until it is answered.
     if (edge->is_due(period) && edge != calling_) send_beat(*edge);
-    if (counts && !news_.has_left(peer) && heartbeat_.is_loss(edge->silent_for()))
+    if (stage_.has_joined() && !news_.has_left(peer) && heartbeat_.is_loss(edge->silent_for()))
       silent.push_back(edge);
   }
   for (const auto& edge : silent) {

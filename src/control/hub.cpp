@@ -31,7 +31,6 @@ Hub::Hub(const std::shared_ptr<net::Service>& service, const Control::Membership
       rank_(membership.rank),
       size_(membership.size),
       credentials_(membership.credentials),
-      is_whole_job_(membership.is_whole_job),
       row_{membership.address, draw_nonce()},
       news_(membership.size),
       roll_calls_(membership.rank, std::min(RollCalls::kMaxBytes, membership.size * kAnswers)),
@@ -42,7 +41,9 @@ Hub::Hub(const std::shared_ptr<net::Service>& service, const Control::Membership
       ascent_(membership.rank),
       reconnect_timer_(service->context()),
       absence_timer_(service->context()),
-      roster_(membership.rank, membership.size, row_, membership.rank0_text) {
+      roster_(membership.rank, membership.size, row_, membership.rank0_text),
+      admission_({membership.rank, membership.size, row_.nonce, membership.is_whole_job}, roster_,
+                 news_, stage_) {
   above_ = next_above(rank_);
 }
 
@@ -111,7 +112,7 @@ void Hub::ended(Edge& edge, const std::string& why) {
   if (calling_ == kept) {
     calling_.reset();
     missed(edge.peer(), ErrorKind::timed_out);
-  } else if (leaving_) {
+  } else if (stage_.is_leaving()) {
     if (edges_.empty() && !ascent_.is_on()) finish_leaving();
   } else if (!news_.has_left(edge.peer())) {
     lose(edge.peer(), edge.address(), why);
@@ -125,7 +126,7 @@ void Hub::failed(Edge& edge, const Failure& failure) {
   std::erase(dismissed_, kept);
   if (const auto found = edges_.find(edge.peer()); found != edges_.end() && found->second == kept)
     edges_.erase(found);
-  if (leaving_ && edges_.empty() && !ascent_.is_on()) finish_leaving();
+  if (stage_.is_leaving() && edges_.empty() && !ascent_.is_on()) finish_leaving();
 }
 
 void Hub::lose(std::uint32_t peer, const PeerAddress& address, const std::string& why) {
@@ -146,7 +147,7 @@ void Hub::spread(const FailureNews& news, std::uint32_t except) {
   forward(encode(news), except);
   if (is_loss) dismiss(news.origin);
   news_.tell(heard);
-  if (begun_ && !outcome_ && news.communicator == kEveryCommunicator) {
+  if (stage_.is_starting() && news.communicator == kEveryCommunicator) {
     decide(tl::unexpected<Failure>(heard.failure));
     leave();
   }
@@ -289,7 +290,7 @@ void Hub::fall_silent() noexcept {
   const Failure failure{ErrorKind::exhausted, "out of memory", rank_};
   for (const auto& [peer, edge] : edges_) edge->close();
   news_.cry(failure);
-  if (begun_ && !outcome_) decide(tl::unexpected<Failure>(failure));
+  if (stage_.is_starting()) decide(tl::unexpected<Failure>(failure));
 }
 
 void Hub::publish(const Waiting& waiting, const std::vector<std::uint32_t>& ranks) {
@@ -329,12 +330,12 @@ void Hub::pursue(const Publication& asked) {
 }
 
 void Hub::leave() {
-  if (leaving_) return;
-  if (begun_ && !outcome_) {
+  if (stage_.is_leaving()) return;
+  if (stage_.is_starting()) {
     // During the start-up, spreading a failure of everyone decides the outcome, and leaves.
     return give_up({ErrorKind::aborted, fmt::format("start-up: rank {} gave up", rank_), rank_});
   }
-  leaving_ = true;
+  stage_.leave();
   parted_.emplace_back(rank_, kNobody);
   pass_on_departures();
   for (const auto& [peer, edge] : edges_) edge->finish();

@@ -26,11 +26,13 @@
 #include "control/roll_call.hpp"
 #include "control/start_up_failure.hpp"
 #include "control/state/action_queue.hpp"
+#include "control/state/admission.hpp"
 #include "control/state/ascent.hpp"
 #include "control/state/cycles.hpp"
 #include "control/state/heartbeat.hpp"
 #include "control/state/probes.hpp"
 #include "control/state/roster.hpp"
+#include "control/state/stage.hpp"
 #include "control/state/traffic_count.hpp"
 #include "control/wire.hpp"
 #include "net/service.hpp"
@@ -132,19 +134,9 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   static asio::awaitable<void> receive_call(Self self, Stream accepted);
   static asio::awaitable<Status> call(Self self, std::uint32_t peer, Row row);
   static asio::awaitable<void> call_successor(Self self);
-  /// Whether the caller means this rank, but counts another number of ranks.
-  bool disagrees(const Hello& hello) const;
-  /// The failure if the caller claims the rank of another process: this one, or one it has met.
-  std::optional<Failure> claimed_twice(const Hello& hello) const;
-  /// The known process with the caller's rank, if it is not the caller's; else null.
-  const PeerAddress* other_as(const Hello& hello) const;
   /// Spreads the claim to everyone. The start-up fails, or the job if the start-up is over only
   /// here, because nobody knows which process belongs to which job.
   void tell_claim(const Failure& claim);
-  std::optional<Refusal> objection(const Hello& hello) const;
-  std::optional<Refusal> late_objection(const Hello& hello) const;
-  /// The answer to a question; none means welcome.
-  std::optional<Refusal> reply(const Hello& hello) const;
   /// Adds an established connection; sends `greeting`, if any, and news the peer may have missed.
   std::shared_ptr<Edge> meet(Stream stream, std::uint32_t peer, const PeerAddress& address,
                              const std::string& greeting);
@@ -246,10 +238,10 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   const std::uint32_t rank_;                   // immutable
   const std::uint32_t size_;                   // immutable
   const net::Credentials credentials_;         // immutable
-  const bool is_whole_job_;                    // immutable
   const Row row_;                              // immutable
 
   // owner: the service thread
+  Stage stage_;
   std::map<std::uint32_t, std::shared_ptr<Edge>> edges_;
   /// To lost ranks: queued frames still go out, and received ones are ignored.
   std::vector<std::shared_ptr<Edge>> dismissed_;
@@ -258,7 +250,6 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   bool will_count_ = false;
   std::uint32_t numbered_ = 0;                                   ///< failures that began here
   std::vector<std::pair<std::uint32_t, std::uint32_t>> parted_;  ///< to pass on: (rank, from)
-  bool leaving_ = false;
   asio::steady_timer leave_timer_;
 
   Cycles cycles_;
@@ -278,11 +269,8 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   asio::steady_timer absence_timer_;
 
   // owner: the service thread; for the start-up
-  Clock::time_point deadline_{};
-  bool begun_ = false;
-  std::optional<Status> outcome_;
   Roster roster_;
-  std::optional<Failure> claim_;  ///< that made this rank's job fail
+  Admission admission_;
   std::string last_trouble_;
 
   // for any thread

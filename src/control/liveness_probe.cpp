@@ -32,14 +32,14 @@ bool says_gone(const Result<std::string>& payload) {
 }  // namespace
 
 void Hub::probe(const std::vector<std::uint32_t>& ranks) {
-  if (leaving_ || !outcome_ || !*outcome_) return;
+  if (stage_.is_leaving() || !stage_.has_joined()) return;
   for (const std::uint32_t rank : ranks)
     if (rank < size_ && rank != rank_) probes_.want(rank, Clock::now());
   ask_next();
 }
 
 void Hub::ask_next() {
-  while (!leaving_) {
+  while (!stage_.is_leaving()) {
     const auto next = probes_.next();
     if (!next) return;
     const std::uint32_t rank = next->rank;
@@ -81,7 +81,7 @@ asio::awaitable<void> Hub::ask(Self self, Probes::Question asked) {
   const Result<std::string> answer = co_await question(self, self->roster_[rank], patience);
   const bool nobody = !answer && (answer.error().kind == ErrorKind::peer_lost ||
                                   answer.error().kind == ErrorKind::mismatch);
-  if (!self->leaving_) {
+  if (!self->stage_.is_leaving()) {
     if (nobody || says_gone(answer)) self->await_news_of(rank);
     self->doubt(asked, !answer && !nobody);
   }
@@ -94,16 +94,6 @@ void Hub::doubt(const Probes::Question& asked, bool silent) {
   if (times == 0 || !news_.has_losses()) return;
   lose(asked.rank, roster_[asked.rank].address,
        fmt::format("other ranks were lost, and it has not answered {} calls", times));
-}
-
-std::optional<Refusal> Hub::reply(const Hello& hello) const {
-  if (auto failure = claimed_twice(hello)) return Refusal{true, std::move(*failure)};
-  if (hello.size != size_ || hello.callee != row_.nonce)
-    return Refusal{
-        true, {ErrorKind::mismatch, "this process is not the rank that was called", std::nullopt}};
-  if (leaving_)
-    return Refusal{true, {ErrorKind::peer_lost, fmt::format("rank {} has left", rank_), rank_}};
-  return std::nullopt;
 }
 
 }  // namespace ccoll::control

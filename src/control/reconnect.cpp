@@ -34,7 +34,8 @@ std::optional<std::uint32_t> Hub::next_above(std::uint32_t rank) const {
 }
 
 void Hub::reconnect() {
-  if (ascent_.is_on() || leaving_ || !outcome_ || !*outcome_ || news_.is_gone(rank_)) return;
+  if (ascent_.is_on() || stage_.is_leaving() || !stage_.has_joined() || news_.is_gone(rank_))
+    return;
   if (above_ && edges_.contains(*above_) && !news_.is_gone(*above_)) return;
   above_ = next_above(rank_);
   if (!above_ || edges_.contains(*above_)) return;
@@ -51,7 +52,7 @@ void Hub::seek_again(milliseconds pause) {
 
 void Hub::seek() {
   // One call is enough for news: the others have heard them.
-  if (leaving_ && !edges_.empty() && (ascent_.has_called() || !brings_news())) {
+  if (stage_.is_leaving() && !edges_.empty() && (ascent_.has_called() || !brings_news())) {
     ascent_.end();
     return;
   }
@@ -62,12 +63,12 @@ void Hub::seek() {
                  if (self->ascent_.is_on() && !self->calling_)
                    self->missed(peer, ErrorKind::exhausted);
                });
-  } else if (!peer && ascent_.has_passed_over() && !leaving_) {
+  } else if (!peer && ascent_.has_passed_over() && !stage_.is_leaving()) {
     seek_again(ascent_.next_pause());
   } else {
     above_ = peer;
     ascent_.end();
-    if (leaving_ && edges_.empty()) finish_leaving();
+    if (stage_.is_leaving() && edges_.empty()) finish_leaving();
   }
 }
 
@@ -97,7 +98,7 @@ void Hub::seek_to_leave() {
     reconnect_timer_.cancel();
     return;
   }
-  const bool may = outcome_ && *outcome_ && next_above(rank_);
+  const bool may = stage_.has_joined() && next_above(rank_);
   if (!ascent_.is_on() && !may) return finish_leaving();
   if (ascent_.begin() && reconnect_timer_.cancel() == 0) return;
   ascent_.begin_round();
@@ -110,7 +111,7 @@ void Hub::introduce(Stream stream, std::uint32_t peer) {
   // our death.
   calling_ =
       meet(std::move(stream), peer, row.address, encode(Hello{rank_, size_, row.nonce, row_}));
-  if (!leaving_) return;
+  if (!stage_.is_leaving()) return;
   const std::uint32_t departed[] = {rank_};
   send(*calling_, encode_left(departed));
   calling_->finish();

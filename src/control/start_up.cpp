@@ -53,14 +53,6 @@ Result<std::optional<Refusal>> read_answer(const Result<std::string>& payload, s
   return refusal;
 }
 
-std::string process_text(const PeerAddress& address) {
-  return fmt::format("host {}, pid {}", ip_text(address), address.pid);
-}
-
-Refusal refuse(ErrorKind kind, std::string reason) {
-  return {false, {kind, std::move(reason), std::nullopt}};
-}
-
 }  // namespace
 
 void Hub::accept(net::Stream stream) {
@@ -86,11 +78,13 @@ asio::awaitable<void> Hub::receive_call(Self self, Stream accepted) {
     co_return;
   }
   self->traffic_.received();
-  const auto twice = self->claimed_twice(*hello);
-  if (self->disagrees(*hello))
+  const auto twice = self->admission_.claimed_twice(*hello);
+  if (self->admission_.disagrees(*hello))
     self->last_trouble_ =
         fmt::format("rank {} called, which was started with {} ranks", hello->rank, hello->size);
-  const auto refusal = is_question ? self->reply(*hello) : self->objection(*hello);
+  const auto refusal = is_question
+                           ? self->admission_.reply(*hello)
+                           : self->admission_.objection(*hello, self->edges_.contains(hello->rank));
   if (refusal || is_question) {
     if (!is_question) self->traffic_.refused();
     const net::Deadline limit(stream, kHelloLimit);
@@ -111,88 +105,10 @@ asio::awaitable<void> Hub::receive_call(Self self, Stream accepted) {
   }
 }
 
-bool Hub::disagrees(const Hello& hello) const {
-  return hello.callee == row_.nonce && hello.size != size_;
-}
-
-const PeerAddress* Hub::other_as(const Hello& hello) const {
-  if (hello.rank >= size_ || roster_[hello.rank].nonce == 0) return nullptr;
-  // Do not, if a thread of the same process gave up this start-up, and is in a later one.
-  const auto& known = roster_[hello.rank].address;
-  return known.process != hello.row.address.process ? &known : nullptr;
-}
-
-std::optional<Failure> Hub::claimed_twice(const Hello& hello) const {
-  const auto* const other = other_as(hello);
-  if (hello.callee != row_.nonce || other == nullptr) return std::nullopt;
-  if (claim_ && claim_->culprit == hello.rank) return claim_;
-  if (leaving_ || news_.general_failure()) return std::nullopt;
-  if (outcome_) {
-    // A process in place of a rank that has gone belongs to a later start, and so do ranks with new
-    // numbers.
-    if (!is_whole_job_ || news_.is_gone(hello.rank) || news_.has_losses() ||
-        roster_.has_process(hello.row.address.process))
-      return std::nullopt;
-  }
-  return Failure{
-      ErrorKind::mismatch,
-      fmt::format("two processes claim to be rank {}: {} and {}; do two jobs use one store?",
-                  hello.rank, process_text(*other), process_text(hello.row.address)),
-      hello.rank};
-}
-
 void Hub::tell_claim(const Failure& claim) {
-  if (claim_ || leaving_ || (outcome_ && Clock::now() > deadline_)) return;
-  claim_ = claim;
-  flood(kEveryCommunicator, {claim.kind, "start-up: " + claim.message, claim.culprit});
-}
-
-std::optional<Refusal> Hub::objection(const Hello& hello) const {
-  if (auto failure = claimed_twice(hello)) return Refusal{true, std::move(*failure)};
-  if (disagrees(hello))
-    // A program may form groups one after the other, and the caller be in the next one. A start-up
-    // that is over says nothing of a later one, whose rank 0 is about to replace the key.
-    return Refusal{
-        is_whole_job_ && !outcome_,
-        {ErrorKind::mismatch,
-         fmt::format("rank {} was started with {} ranks, and rank {} with {}; all must have the "
-                     "same number; do two jobs use one store?",
-                     rank_, size_, hello.rank, hello.size),
-         hello.rank}};
-  if (hello.callee != row_.nonce)
-    return refuse(
-        ErrorKind::mismatch,
-        fmt::format("this is rank {} of {} of another job or of a later start", rank_, size_));
-  if (outcome_ && *outcome_) return late_objection(hello);
-  if (!is_called_by(rank_, hello.rank, size_))
-    return refuse(ErrorKind::timed_out,
-                  fmt::format("rank {} has no reason to call rank {}", hello.rank, rank_));
-  // The caller may be in a later start-up and have read this one's key. Then it must hear of the
-  // new key, even if this rank has left meanwhile.
-  if (!roster_.unmet().contains(hello.rank))
-    return refuse(ErrorKind::timed_out,
-                  fmt::format("rank {} has a connection already", hello.rank));
-  if (!leaving_) return std::nullopt;
-  if (auto failure = news_.general_failure()) return Refusal{true, std::move(*failure)};
-  return Refusal{true, {ErrorKind::peer_lost, fmt::format("rank {} has left", rank_), rank_}};
-}
-
-/// After the start-up only lower ranks call, each once, and only if those between have gone. (The
-/// caller may know of more departures than this rank does.)
-std::optional<Refusal> Hub::late_objection(const Hello& hello) const {
-  if (hello.rank >= rank_)
-    return refuse(ErrorKind::timed_out,
-                  fmt::format("rank {} has no reason to call rank {}", hello.rank, rank_));
-  if (hello.row != roster_[hello.rank])
-    return refuse(ErrorKind::mismatch,
-                  fmt::format("this rank knows another process as rank {}", hello.rank));
-  if (leaving_)
-    return Refusal{true, {ErrorKind::peer_lost, fmt::format("rank {} has left", rank_), rank_}};
-  if (auto loss = news_.loss_of(hello.rank)) return Refusal{true, std::move(*loss)};
-  if (edges_.contains(hello.rank) || news_.is_gone(hello.rank))
-    return refuse(ErrorKind::timed_out,
-                  fmt::format("rank {} has a connection already, or has gone", hello.rank));
-  return std::nullopt;
+  if (stage_.is_leaving() || (stage_.is_decided() && Clock::now() > stage_.deadline())) return;
+  if (admission_.blame(claim))
+    flood(kEveryCommunicator, {claim.kind, "start-up: " + claim.message, claim.culprit});
 }
 
 asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
@@ -201,7 +117,7 @@ asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
   const std::string endpoint = endpoint_text(row.address);
   Result<Stream> connected =
       co_await net::connect_once(service, endpoint, self->credentials_, net::Purpose::control,
-                                 std::min(kConnectLimit, until(self->deadline_)));
+                                 std::min(kConnectLimit, until(self->stage_.deadline())));
   service.reset();
   if (!connected && connected.error().kind == ErrorKind::exhausted)
     co_return tl::unexpected(Failure{ErrorKind::exhausted,
@@ -218,7 +134,7 @@ asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
   {
     // The limit of connecting does not apply: a callee that has counted us in would take hanging up
     // for our death.
-    const net::Deadline answered(stream, until(self->deadline_));
+    const net::Deadline answered(stream, until(self->stage_.deadline()));
     std::string frame = encode(Hello{self->rank_, self->size_, row.nonce, self->row_});
     self->traffic_.sent();
     asio::error_code ignored;  // then reading the answer fails, too
@@ -231,7 +147,7 @@ asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
     if (refusal->final) self->give_up(refusal->reason);
     co_return tl::unexpected<Failure>(refusal->reason);
   }
-  if (self->leaving_) {
+  if (self->stage_.is_leaving()) {
     // The callee has counted this rank in: tell it why this rank leaves.
     std::string farewell;
     for (const FailureNews& news : self->news_.failures()) farewell += encode(news);
@@ -280,9 +196,9 @@ void Hub::ask_claimant(const Row& row) {
 asio::awaitable<void> Hub::call_successor(Self self) {
   const std::uint32_t peer = successor_of(self->rank_, self->size_);
   net::Lack lack;
-  while (!self->outcome_ && Clock::now() < self->deadline_) {
+  while (!self->stage_.is_decided() && Clock::now() < self->stage_.deadline()) {
     const Status status = co_await call(self, peer, self->roster_[peer]);
-    if (status || self->outcome_) co_return;
+    if (status || self->stage_.is_decided()) co_return;
     self->last_trouble_ = status.error().message;
     if (lack.lasts(status.error())) co_return self->give_up(status.error());
     asio::steady_timer pause(self->context_, kPause);
@@ -308,9 +224,8 @@ std::shared_ptr<Edge> Hub::meet(Stream stream, std::uint32_t peer, const PeerAdd
 }
 
 void Hub::begin(Clock::time_point deadline) {
-  deadline_ = deadline;
-  begun_ = true;
-  if (leaving_)
+  stage_.begin(deadline);
+  if (stage_.is_leaving())
     return decide(fail(ErrorKind::aborted, "start-up: rank {} has already left", rank_));
   if (const auto failure = news_.general_failure()) {
     decide(tl::unexpected<Failure>(*failure));
@@ -342,7 +257,7 @@ void Hub::pass_on_table() {
 }
 
 void Hub::advance() {
-  if (!begun_ || outcome_) return;
+  if (!stage_.is_starting()) return;
   if (roster_.is_complete()) {
     if (roster_.unmet().empty()) decide({});
   } else if (!roster_.is_report_due()) {
@@ -357,7 +272,7 @@ void Hub::advance() {
 
 void Hub::decide(const Status& outcome) {
   // Allocate memory first: waiting threads must get all of the outcome or nothing.
-  Status decided = outcome, told_outcome = outcome;
+  Status told = outcome;
   std::vector<PeerAddress> table;
   std::string rank0_text;
   if (outcome) {
@@ -365,10 +280,10 @@ void Hub::decide(const Status& outcome) {
     for (const Row& row : roster_.rows()) table.push_back(row.address);
     rank0_text = roster_.rank0_text();
   }
-  outcome_ = std::move(decided);
+  stage_.decide(outcome.has_value());
   {
     const std::lock_guard lock(progress_.mutex);
-    progress_.outcome = std::move(told_outcome);
+    progress_.outcome = std::move(told);
     progress_.table = std::move(table);
     progress_.job = roster_[0].nonce;
     progress_.rank0_text = std::move(rank0_text);
@@ -378,7 +293,7 @@ void Hub::decide(const Status& outcome) {
 }
 
 void Hub::give_up(const Failure& failure) {
-  if (!outcome_) flood(kEveryCommunicator, failure);
+  if (!stage_.is_decided()) flood(kEveryCommunicator, failure);
 }
 
 Standing Hub::standing() const {

@@ -52,7 +52,7 @@ class Handle final : public Control {
 
   void subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer) override {
     on_service([communicator, observer = std::move(observer)](Hub& hub) {
-      hub.subscribe(communicator, observer);
+      hub.flooding().subscribe(communicator, observer);
     });
   }
   void unsubscribe(std::uint64_t communicator) override {
@@ -66,30 +66,33 @@ class Handle final : public Control {
     future.wait_for(kSettleLimit);
   }
   void flood(std::uint64_t communicator, const Failure& failure) override {
-    on_service([communicator, failure](Hub& hub) { hub.flood(communicator, failure); });
+    on_service([communicator, failure](Hub& hub) { hub.flooding().flood(communicator, failure); });
   }
   void publish(const Waiting& waiting, const std::vector<std::uint32_t>& ranks) override {
-    on_service([waiting, ranks](Hub& hub) { hub.publish(waiting, ranks); });
+    on_service([waiting, ranks](Hub& hub) { hub.publications().publish(waiting, ranks); });
   }
 
   void tell_waits(std::uint64_t communicator, std::vector<OpenWait> waits) override {
     on_service([communicator, waits = std::move(waits)](Hub& hub) {
-      hub.tell_waits(communicator, waits);
+      hub.publications().tell_waits(communicator, waits);
     });
   }
   void seek_cycle(std::uint64_t communicator, std::uint64_t sequence) override {
-    on_service([communicator, sequence](Hub& hub) { hub.seek_cycle(communicator, sequence); });
+    on_service([communicator, sequence](Hub& hub) {
+      hub.publications().seek_cycle(communicator, sequence);
+    });
   }
 
   void call_roll(const RollCall& call, std::shared_ptr<Headcount> count) override {
-    on_service([call, count = std::move(count)](Hub& hub) { hub.call_roll(call, count); });
+    on_service(
+        [call, count = std::move(count)](Hub& hub) { hub.flooding().call_roll(call, count); });
   }
   void give_up(const RollCall& call, const Failure& why) override {
-    on_service([call, why](Hub& hub) { hub.give_up_roll_call(call, why); });
+    on_service([call, why](Hub& hub) { hub.flooding().give_up(call, why); });
   }
 
   bool has_failed(std::uint64_t communicator) const override {
-    return hub_->has_failed(communicator);
+    return hub_->news().has_failed(communicator);
   }
 
   void probe(const std::vector<std::uint32_t>& ranks) override {

@@ -37,7 +37,7 @@ void Hub::keep_watch() {
   const auto period = heartbeat_.begin_watch(limit);
   if (!period) return;
   watch_timer_.expires_after(*period);
-  watch_timer_.async_wait(handler([](Hub& hub) { hub.look_at_peers(); }));
+  tasks_.await(watch_timer_, [this] { look_at_peers(); });
 }
 
 void Hub::look_at_peers() {
@@ -52,9 +52,10 @@ void Hub::look_at_peers() {
   }
   for (const auto& edge : silent) {
     const std::chrono::duration<double> since = Clock::now() - edge->last_heard();
-    lose(edge->peer(), edge->address(),
-         fmt::format("nothing has come from it for {:.1f} s (the heartbeat's limit is {})",
-                     since.count(), in_seconds(heartbeat_.limit())));
+    flooding_.lose(
+        edge->peer(), edge->address(),
+        fmt::format("nothing has come from it for {:.1f} s (the heartbeat's limit is {})",
+                    since.count(), in_seconds(heartbeat_.limit())));
   }
   keep_watch();
 }

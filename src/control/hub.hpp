@@ -21,14 +21,17 @@
 #include <string>
 #include <vector>
 
-#include "control/edge.hpp"
+#include "control/connections/caller.hpp"
+#include "control/connections/edge.hpp"
+#include "control/connections/edges.hpp"
+#include "control/connections/tasks.hpp"
+#include "control/flooding.hpp"
 #include "control/news.hpp"
-#include "control/roll_call.hpp"
+#include "control/publications.hpp"
 #include "control/start_up_failure.hpp"
 #include "control/state/action_queue.hpp"
 #include "control/state/admission.hpp"
 #include "control/state/ascent.hpp"
-#include "control/state/cycles.hpp"
 #include "control/state/heartbeat.hpp"
 #include "control/state/probes.hpp"
 #include "control/state/roster.hpp"
@@ -51,7 +54,10 @@ struct Progress {
   bool gone = false;               ///< guarded by mutex: leaving is over
 };
 
-class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
+class Hub final : public Edge::Owner,
+                  public Tasks::Owner,
+                  public Flooding::Owner,
+                  public std::enable_shared_from_this<Hub> {
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -92,24 +98,17 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
 
   // After the start-up (hub.cpp; staying connected: reconnect.cpp).
 
-  void subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer);
   void unsubscribe(std::uint64_t communicator);
-  void flood(std::uint64_t communicator, const Failure& failure);
-  bool has_failed(std::uint64_t communicator) const { return news_.has_failed(communicator); }
-  void publish(const Waiting& waiting, const std::vector<std::uint32_t>& ranks);
-  void tell_waits(std::uint64_t communicator, std::vector<OpenWait> waits) {
-    cycles_.set_waits(communicator, std::move(waits));
-  }
-  void seek_cycle(std::uint64_t communicator, std::uint64_t sequence);
-  void call_roll(const RollCall& call, std::shared_ptr<Headcount> count);
-  void give_up_roll_call(const RollCall& call, const Failure& why);
+  Flooding& flooding() { return flooding_; }
+  Publications& publications() { return publications_; }
+  const News& news() const { return news_; }
   /// Says goodbye; sets Progress::gone when done, after kLeaveLimit at the latest.
   void leave();
 
   // For any thread, except probe().
 
   Progress& progress() { return progress_; }
-  const Row& row() const { return row_; }
+  const Row& row() const { return caller_.row(); }
   /// Whether this is a forked child of the process that made it.
   bool is_forked() const {
     const auto service = service_.lock();
@@ -122,18 +121,25 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   Status received(Edge& edge, const Frame& frame) override;
   void ended(Edge& edge, const std::string& why) override;
   void failed(Edge& edge, const Failure& failure) override;
+  std::shared_ptr<void> keep() override { return shared_from_this(); }
+  void break_down(const Failure& failure) noexcept override;
+  void break_down() noexcept override;
+  void lost(std::uint32_t rank) override;
+  void job_failed(const Failure& failure) override;
+  void gone() override { reconnect(); }
 
   static constexpr std::chrono::milliseconds kLeaveLimit{700};
 
  private:
   using Stream = net::Stream;
-  using Self = std::shared_ptr<Hub>;
+  using Kept = std::shared_ptr<void>;
 
-  static constexpr std::uint32_t kNobody = ~std::uint32_t{0};
-
-  static asio::awaitable<void> receive_call(Self self, Stream accepted);
-  static asio::awaitable<Status> call(Self self, std::uint32_t peer, Row row);
-  static asio::awaitable<void> call_successor(Self self);
+  asio::awaitable<void> receive_call(Kept kept, Stream accepted);
+  asio::awaitable<Status> call(std::uint32_t peer, Row row);
+  asio::awaitable<void> attempt(Kept kept, Row parent);
+  asio::awaitable<void> check_claim(Kept kept, Row other);
+  void tell_attempt(Status status);
+  asio::awaitable<void> call_successor(Kept kept);
   /// Spreads the claim to everyone. The start-up fails, or the job if the start-up is over only
   /// here, because nobody knows which process belongs to which job.
   void tell_claim(const Failure& claim);
@@ -148,48 +154,8 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   void advance();
   void decide(const Status& outcome);
 
-  /// Returns a handler that turns a failure inside this rank into one of everyone.
-  std::function<void(const Failure&)> failing();
-  /// Does that for the exception being handled.
-  void break_down() noexcept;
-  void break_down(const Failure& failure) noexcept;
-  /// For a lack of memory to report a failure: threads that wait here get a failure that needs
-  /// none, and other ranks see this rank as lost.
+  /// For a lack of memory to report a failure.
   void fall_silent() noexcept;
-  /// An Asio handler that runs `action(hub)` unless it is cancelled; an exception ends every
-  /// communicator.
-  template <typename Action>
-  auto handler(Action action) {
-    return [self = shared_from_this(),
-            action = std::move(action)](const asio::error_code& error = {}) {
-      if (error) return;
-      try {
-        action(*self);
-      } catch (...) {
-        self->break_down();
-      }
-    };
-  }
-  void spread(const FailureNews& news, std::uint32_t except);
-  /// `rank` has left: if that is news, passes it to everyone except `from`, which said so.
-  void part_with(std::uint32_t rank, std::uint32_t from);
-  void settle(const News::Findings& findings);
-  void lose(std::uint32_t peer, const PeerAddress& address, const std::string& why);
-  /// `rank` counts as lost for everyone: ignores whatever it sends, even if it lives.
-  void dismiss(std::uint32_t rank);
-  /// The news that this rank counts as lost, worded for this rank.
-  FailureNews counted_out(const FailureNews& news) const;
-  void forward(const std::string& frame, std::uint32_t except);
-  /// Forwards it by a direct connection, along the tree, or around ranks that have gone.
-  void route(Publication publication);
-  void send(Edge& edge, const std::string& frame);
-  /// Advances roll calls as far as news and answers allow.
-  void count();
-  /// Calls count() once for all that is heard in one turn: it goes through all answers.
-  void count_soon();
-  /// Reports to the peers the departures that have not been passed on yet.
-  void pass_on_departures();
-  void send_departures(Edge& edge, const std::vector<std::uint32_t>& ranks);
   void finish_leaving();
 
   /// Ensures a connection to a living rank above this one. Cheap if there is one.
@@ -202,7 +168,7 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   bool brings_news() const;
   /// On leaving: calls a rank if there is no connection, or news that some rank may have missed.
   void seek_to_leave();
-  static asio::awaitable<void> reach(Self self, std::uint32_t peer);
+  asio::awaitable<void> reach(Kept kept, std::uint32_t peer);
   void introduce(Stream stream, std::uint32_t peer);
   Status answered(Edge& edge, const Frame& frame);
   void missed(std::uint32_t peer, ErrorKind kind);
@@ -213,16 +179,10 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
 
   // liveness_probe.cpp
   void ask_next();
-  static asio::awaitable<void> ask(Self self, Probes::Question asked);
-  /// Returns the answer. Failures other than peer_lost or mismatch may only mean a slow rank.
-  static asio::awaitable<Result<std::string>> question(Self self, Row row,
-                                                       std::chrono::milliseconds patience);
+  asio::awaitable<void> ask(Kept kept, Probes::Question asked);
   void asked(std::uint32_t rank);
   /// Records that a rank has not answered (`silent`), or has.
   void doubt(const Probes::Question& asked, bool silent);
-
-  /// Handles a question of a cycle that came to this rank.
-  void pursue(const Publication& asked);
 
   // heartbeat.cpp
   /// For a new connection: sends the peer this rank's limit, if it has one.
@@ -237,22 +197,20 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
   const std::weak_ptr<net::Service> service_;  // immutable
   const std::uint32_t rank_;                   // immutable
   const std::uint32_t size_;                   // immutable
-  const net::Credentials credentials_;         // immutable
-  const Row row_;                              // immutable
+
+  // for any thread
+  TrafficCount traffic_;
+  Progress progress_;
 
   // owner: the service thread
+  const Tasks tasks_;
+  const Caller caller_;
   Stage stage_;
-  std::map<std::uint32_t, std::shared_ptr<Edge>> edges_;
-  /// To lost ranks: queued frames still go out, and received ones are ignored.
-  std::vector<std::shared_ptr<Edge>> dismissed_;
   News news_;
-  RollCalls roll_calls_;
-  bool will_count_ = false;
-  std::uint32_t numbered_ = 0;                                   ///< failures that began here
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> parted_;  ///< to pass on: (rank, from)
+  Edges edges_;
+  Flooding flooding_;
+  Publications publications_;
   asio::steady_timer leave_timer_;
-
-  Cycles cycles_;
 
   // owner: the service thread; for the heartbeat
   Heartbeat heartbeat_;
@@ -275,8 +233,6 @@ class Hub final : public Edge::Owner, public std::enable_shared_from_this<Hub> {
 
   // for any thread
   ActionQueue<Hub> actions_;
-  TrafficCount traffic_;
-  Progress progress_;
 };
 
 }  // namespace ccoll::control

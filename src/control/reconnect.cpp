@@ -9,8 +9,6 @@
 #include <algorithm>
 
 #include "control/hub.hpp"
-#include "net/listener.hpp"
-#include "net/service.hpp"
 
 namespace ccoll::control {
 namespace {
@@ -20,7 +18,7 @@ using std::chrono::milliseconds;
 /// At the end of a job all ranks leave at once; the delay avoids useless connections.
 constexpr milliseconds kDelay{50};
 /// Limit of one attempt to reach a rank, and again of its greeting.
-constexpr milliseconds kConnectLimit{5000};
+constexpr milliseconds kReachLimit{5000};
 /// A rank listens for as long as it takes part, so a rank without a listener has gone. Others may
 /// know whether it left or died, and have this long to say so.
 constexpr milliseconds kAbsence{1000};
@@ -47,7 +45,7 @@ void Hub::reconnect() {
 void Hub::seek_again(milliseconds pause) {
   ascent_.begin_round();
   reconnect_timer_.expires_after(pause);
-  reconnect_timer_.async_wait(handler([](Hub& hub) { hub.seek(); }));
+  tasks_.await(reconnect_timer_, [this] { seek(); });
 }
 
 void Hub::seek() {
@@ -58,11 +56,9 @@ void Hub::seek() {
   }
   const auto peer = next_above(ascent_.last());
   if (peer && !edges_.contains(*peer)) {
-    net::spawn(context_.get_executor(), reach(shared_from_this(), *peer), "control",
-               [self = shared_from_this(), peer = *peer](const Failure&) {
-                 if (self->ascent_.is_on() && !self->calling_)
-                   self->missed(peer, ErrorKind::exhausted);
-               });
+    tasks_.spawn(reach(tasks_.keep(), *peer), "control", [this, peer = *peer](const Failure&) {
+      if (ascent_.is_on() && !calling_) missed(peer, ErrorKind::exhausted);
+    });
   } else if (!peer && ascent_.has_passed_over() && !stage_.is_leaving()) {
     seek_again(ascent_.next_pause());
   } else {
@@ -72,20 +68,15 @@ void Hub::seek() {
   }
 }
 
-asio::awaitable<void> Hub::reach(Self self, std::uint32_t peer) {
-  auto service = self->service_.lock();
-  if (!service) co_return;
-  Result<Stream> connected =
-      co_await net::connect_once(service, endpoint_text(self->roster_[peer].address),
-                                 self->credentials_, net::Purpose::control, kConnectLimit);
-  service.reset();
-  if (!self->ascent_.is_on()) co_return;  // leaving is over
-  if (!connected) {
-    self->missed(peer, connected.error().kind);
-  } else if (self->news_.is_gone(peer)) {
-    self->missed(peer, ErrorKind::timed_out);
+asio::awaitable<void> Hub::reach(Kept /*kept*/, std::uint32_t peer) {
+  auto connected = co_await caller_.connect(roster_[peer].address, kReachLimit);
+  if (!connected || !ascent_.is_on()) co_return;  // leaving is over
+  if (!*connected) {
+    missed(peer, connected->error().kind);
+  } else if (news_.is_gone(peer)) {
+    missed(peer, ErrorKind::timed_out);
   } else {
-    self->introduce(std::move(*connected), peer);
+    introduce(std::move(**connected), peer);
   }
 }
 
@@ -109,11 +100,10 @@ void Hub::introduce(Stream stream, std::uint32_t peer) {
   const Row& row = roster_[peer];
   // There is no limit for the answer: to a peer that has counted us in, hanging up would look like
   // our death.
-  calling_ =
-      meet(std::move(stream), peer, row.address, encode(Hello{rank_, size_, row.nonce, row_}));
+  calling_ = meet(std::move(stream), peer, row.address, encode(caller_.hello_to(row)));
   if (!stage_.is_leaving()) return;
   const std::uint32_t departed[] = {rank_};
-  send(*calling_, encode_left(departed));
+  edges_.send(*calling_, encode_left(departed));
   calling_->finish();
 }
 
@@ -125,12 +115,12 @@ Status Hub::answered(Edge& edge, const Frame& frame) {
     return fail(ErrorKind::corrupt, "a malformed refusal");
   const auto kept = std::move(calling_);
   if (refusal && refusal->reason.culprit == rank_) {
-    edges_.erase(edge.peer());
+    edges_.remove(edge);
     edge.close();
     ascent_.end();
-    spread({rank_, 0, kEveryCommunicator, refusal->reason}, kNobody);
+    flooding_.spread({rank_, 0, kEveryCommunicator, refusal->reason}, Flooding::kNobody);
   } else if (refusal) {
-    edges_.erase(edge.peer());
+    edges_.remove(edge);
     edge.close();
     missed(edge.peer(), refusal->final ? ErrorKind::peer_lost : refusal->reason.kind);
   } else {
@@ -161,7 +151,7 @@ void Hub::await_absent() {
       std::ranges::min_element(absent_, {}, [](const auto& entry) { return entry.second; });
   if (first == absent_.end()) return;
   absence_timer_.expires_at(first->second);
-  absence_timer_.async_wait(handler([](Hub& hub) { hub.part_with_absent(); }));
+  tasks_.await(absence_timer_, [this] { part_with_absent(); });
 }
 
 void Hub::part_with_absent() {
@@ -173,7 +163,7 @@ void Hub::part_with_absent() {
   });
   await_absent();
   for (const std::uint32_t rank : due)
-    if (!news_.is_gone(rank)) part_with(rank, rank);
+    if (!news_.is_gone(rank)) flooding_.part_with(rank, rank);
 }
 
 }  // namespace ccoll::control

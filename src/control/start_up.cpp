@@ -56,11 +56,11 @@ Result<std::optional<Refusal>> read_answer(const Result<std::string>& payload, s
 }  // namespace
 
 void Hub::accept(net::Stream stream) {
-  net::spawn(context_.get_executor(), receive_call(shared_from_this(), std::move(stream)),
+  net::spawn(context_.get_executor(), receive_call(keep(), std::move(stream)),
              "a control connection was dropped");
 }
 
-asio::awaitable<void> Hub::receive_call(Self self, Stream accepted) {
+asio::awaitable<void> Hub::receive_call(Kept /*kept*/, Stream accepted) {
   Stream stream = std::move(accepted);
   std::optional<Hello> hello;
   bool is_question = false;
@@ -74,69 +74,64 @@ asio::awaitable<void> Hub::receive_call(Self self, Stream accepted) {
     }
   }
   if (!hello) {
-    self->traffic_.refused();
+    traffic_.refused();
     co_return;
   }
-  self->traffic_.received();
-  const auto twice = self->admission_.claimed_twice(*hello);
-  if (self->admission_.disagrees(*hello))
-    self->last_trouble_ =
+  traffic_.received();
+  const auto twice = admission_.claimed_twice(*hello);
+  if (admission_.disagrees(*hello))
+    last_trouble_ =
         fmt::format("rank {} called, which was started with {} ranks", hello->rank, hello->size);
-  const auto refusal = is_question
-                           ? self->admission_.reply(*hello)
-                           : self->admission_.objection(*hello, self->edges_.contains(hello->rank));
+  const auto refusal = is_question ? admission_.reply(*hello)
+                                   : admission_.objection(*hello, edges_.contains(hello->rank));
   if (refusal || is_question) {
-    if (!is_question) self->traffic_.refused();
+    if (!is_question) traffic_.refused();
     const net::Deadline limit(stream, kHelloLimit);
     std::string frame = refusal ? encode(*refusal) : encode_welcome();
     asio::error_code ignored;
     co_await stream.write(std::move(frame), ignored);
-    if (twice) self->tell_claim(*twice);
+    if (twice) tell_claim(*twice);
     co_return;
   }
   // After an earlier failure the caller would try again; from here on it is counted in.
   try {
-    self->roster_.set(hello->rank, hello->row);
-    self->tell_limit(
-        *self->meet(std::move(stream), hello->rank, hello->row.address, encode_welcome()));
-    self->advance();
+    roster_.set(hello->rank, hello->row);
+    tell_limit(*meet(std::move(stream), hello->rank, hello->row.address, encode_welcome()));
+    advance();
   } catch (...) {
-    self->break_down();
+    break_down();
   }
 }
 
 void Hub::tell_claim(const Failure& claim) {
   if (stage_.is_leaving() || (stage_.is_decided() && Clock::now() > stage_.deadline())) return;
   if (admission_.blame(claim))
-    flood(kEveryCommunicator, {claim.kind, "start-up: " + claim.message, claim.culprit});
+    flooding_.flood(kEveryCommunicator, {claim.kind, "start-up: " + claim.message, claim.culprit});
 }
 
-asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
-  auto service = self->service_.lock();
-  if (!service) co_return fail(ErrorKind::aborted, "start-up: the service has ended");
-  const std::string endpoint = endpoint_text(row.address);
-  Result<Stream> connected =
-      co_await net::connect_once(service, endpoint, self->credentials_, net::Purpose::control,
-                                 std::min(kConnectLimit, until(self->stage_.deadline())));
-  service.reset();
+asio::awaitable<Status> Hub::call(std::uint32_t peer, Row row) {
+  auto reached =
+      co_await caller_.connect(row.address, std::min(kConnectLimit, until(stage_.deadline())));
+  if (!reached) co_return fail(ErrorKind::aborted, "start-up: the service has ended");
+  Result<Stream>& connected = *reached;
   if (!connected && connected.error().kind == ErrorKind::exhausted)
     co_return tl::unexpected(Failure{ErrorKind::exhausted,
-                                     fmt::format("start-up: rank {} cannot call rank {}: {}",
-                                                 self->rank_, peer, connected.error().message),
-                                     self->rank_});
+                                     fmt::format("start-up: rank {} cannot call rank {}: {}", rank_,
+                                                 peer, connected.error().message),
+                                     rank_});
   if (!connected)
     co_return fail(connected.error().kind,
                    "no rank {} at {} ({}): is it still running, and can this host reach that "
                    "address?",
-                   peer, endpoint, connected.error().message);
+                   peer, endpoint_text(row.address), connected.error().message);
   Stream stream = std::move(*connected);
   Result<std::optional<Refusal>> answer;
   {
     // The limit of connecting does not apply: a callee that has counted us in would take hanging up
     // for our death.
-    const net::Deadline answered(stream, until(self->stage_.deadline()));
-    std::string frame = encode(Hello{self->rank_, self->size_, row.nonce, self->row_});
-    self->traffic_.sent();
+    const net::Deadline answered(stream, until(stage_.deadline()));
+    std::string frame = encode(caller_.hello_to(row));
+    traffic_.sent();
     asio::error_code ignored;  // then reading the answer fails, too
     co_await stream.write(std::move(frame), ignored);
     const Result<std::string> payload = co_await net::read_frame(stream, kMaxFrame);
@@ -144,64 +139,68 @@ asio::awaitable<Status> Hub::call(Self self, std::uint32_t peer, Row row) {
   }
   if (!answer) co_return tl::unexpected<Failure>(answer.error());
   if (const std::optional<Refusal>& refusal = *answer) {
-    if (refusal->final) self->give_up(refusal->reason);
+    if (refusal->final) give_up(refusal->reason);
     co_return tl::unexpected<Failure>(refusal->reason);
   }
-  if (self->stage_.is_leaving()) {
+  if (stage_.is_leaving()) {
     // The callee has counted this rank in: tell it why this rank leaves.
     std::string farewell;
-    for (const FailureNews& news : self->news_.failures()) farewell += encode(news);
-    const std::uint32_t departed[] = {self->rank_};
+    for (const FailureNews& news : news_.failures()) farewell += encode(news);
+    const std::uint32_t departed[] = {rank_};
     farewell += encode_left(departed);
     const net::Deadline limit(stream, kFarewellLimit);
     asio::error_code ignored;
     co_await stream.write(std::move(farewell), ignored);
     co_await net::drain(stream.socket());
-    co_return fail(ErrorKind::aborted, "start-up: rank {} has left", self->rank_);
+    co_return fail(ErrorKind::aborted, "start-up: rank {} has left", rank_);
   }
-  self->traffic_.received();
-  self->traffic_.opened();
-  self->roster_.set(peer, row);
-  self->tell_limit(*self->meet(std::move(stream), peer, row.address, {}));
-  self->advance();
+  traffic_.received();
+  traffic_.opened();
+  roster_.set(peer, row);
+  tell_limit(*meet(std::move(stream), peer, row.address, {}));
+  advance();
   co_return Status{};
 }
 
 void Hub::call_parent(const Row& parent) {
-  const auto attempt = [](Self self, Row row) -> asio::awaitable<void> {
-    Status status = co_await call(self, parent_of(self->rank_), row);
-    if (!status) self->last_trouble_ = status.error().message;
-    const std::lock_guard lock(self->progress_.mutex);
-    self->progress_.attempt = std::move(status);
-    self->progress_.changed.notify_all();
-  };
-  net::spawn(context_.get_executor(), attempt(shared_from_this(), parent), "start-up", failing());
+  tasks_.spawn(attempt(tasks_.keep(), parent), "start-up");
+}
+
+asio::awaitable<void> Hub::attempt(Kept /*kept*/, Row parent) {
+  Status status = co_await call(parent_of(rank_), parent);
+  if (!status) last_trouble_ = status.error().message;
+  tell_attempt(std::move(status));
 }
 
 void Hub::ask_claimant(const Row& row) {
-  const auto attempt = [](Self self, Row other) -> asio::awaitable<void> {
-    const Result<std::string> payload = co_await question(self, other, kClaimLimit);
-    const Result<std::optional<Refusal>> answer = read_answer(payload, self->rank_);
-    Status status;
-    const bool is_claimed = answer && *answer && (*answer)->reason.kind == ErrorKind::mismatch &&
-                            (*answer)->reason.culprit == self->rank_;
-    if (is_claimed) status = tl::unexpected<Failure>((*answer)->reason);
-    const std::lock_guard lock(self->progress_.mutex);
-    self->progress_.attempt = std::move(status);
-    self->progress_.changed.notify_all();
-  };
-  net::spawn(context_.get_executor(), attempt(shared_from_this(), row), "start-up", failing());
+  tasks_.spawn(check_claim(tasks_.keep(), row), "start-up");
 }
 
-asio::awaitable<void> Hub::call_successor(Self self) {
-  const std::uint32_t peer = successor_of(self->rank_, self->size_);
+asio::awaitable<void> Hub::check_claim(Kept /*kept*/, Row other) {
+  const Result<std::string> payload = co_await caller_.ask(other, kClaimLimit);
+  const Result<std::optional<Refusal>> answer = read_answer(payload, rank_);
+  Status status;
+  const bool is_claimed = answer && *answer && (*answer)->reason.kind == ErrorKind::mismatch &&
+                          (*answer)->reason.culprit == rank_;
+  if (is_claimed) status = tl::unexpected<Failure>((*answer)->reason);
+  tell_attempt(std::move(status));
+}
+
+void Hub::tell_attempt(Status status) {
+  const std::lock_guard lock(progress_.mutex);
+  progress_.attempt = std::move(status);
+  progress_.changed.notify_all();
+}
+
+asio::awaitable<void> Hub::call_successor(Kept /*kept*/) {
+  const std::uint32_t peer = successor_of(rank_, size_);
   net::Lack lack;
-  while (!self->stage_.is_decided() && Clock::now() < self->stage_.deadline()) {
-    const Status status = co_await call(self, peer, self->roster_[peer]);
-    if (status || self->stage_.is_decided()) co_return;
-    self->last_trouble_ = status.error().message;
-    if (lack.lasts(status.error())) co_return self->give_up(status.error());
-    asio::steady_timer pause(self->context_, kPause);
+  while (!stage_.is_decided() && Clock::now() < stage_.deadline()) {
+    const Status status = co_await call(peer, roster_[peer]);
+    if (status || stage_.is_decided()) co_return;
+    last_trouble_ = status.error().message;
+    if (lack.lasts(status.error())) co_return give_up(status.error());
+    asio::steady_timer pause(context_, kPause);
     asio::error_code ignored;
     co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
   }
@@ -209,17 +208,12 @@ asio::awaitable<void> Hub::call_successor(Self self) {
 
 std::shared_ptr<Edge> Hub::meet(Stream stream, std::uint32_t peer, const PeerAddress& address,
                                 const std::string& greeting) {
-  const std::size_t limit = roster_.is_complete() ? max_frame(size_) : max_start_frame(size_);
-  const auto edge =
-      std::make_shared<Edge>(std::move(stream), peer, address, weak_from_this(), limit);
-  edges_[peer] = edge;
+  auto edge = edges_.add(std::move(stream), peer, address, weak_from_this());
   roster_.met(peer);
   edge->start();
   keep_watch();
-  if (!greeting.empty()) send(*edge, greeting);
-  for (const FailureNews& news : news_.failures()) send(*edge, encode(news));
-  send_departures(*edge, {news_.departures().begin(), news_.departures().end()});
-  for (const Answer& answer : roll_calls_.answers()) send(*edge, encode(answer));
+  if (!greeting.empty()) edges_.send(*edge, greeting);
+  flooding_.catch_up(*edge);
   return edge;
 }
 
@@ -249,10 +243,9 @@ Status Hub::table(std::uint32_t parent, std::string_view body) {
 void Hub::pass_on_table() {
   const std::string frame = encode_table(roster_.rows(), roster_.rank0_text());
   for (const std::uint32_t child : children_of(rank_, size_))
-    if (const auto found = edges_.find(child); found != edges_.end()) send(*found->second, frame);
-  for (const auto& [peer, edge] : edges_) edge->set_frame_limit(max_frame(size_));
-  if (calls_successor(rank_, size_))
-    net::spawn(context_.get_executor(), call_successor(shared_from_this()), "start-up", failing());
+    if (Edge* const edge = edges_.find(child)) edges_.send(*edge, frame);
+  edges_.set_frame_limit(max_frame(size_));
+  if (calls_successor(rank_, size_)) tasks_.spawn(call_successor(tasks_.keep()), "start-up");
   advance();
 }
 
@@ -265,8 +258,8 @@ void Hub::advance() {
   } else if (rank_ == 0) {
     roster_.complete();
     pass_on_table();
-  } else if (const auto parent = edges_.find(parent_of(rank_)); parent != edges_.end()) {
-    send(*parent->second, encode_rows(roster_.report()));
+  } else if (Edge* const parent = edges_.find(parent_of(rank_))) {
+    edges_.send(*parent, encode_rows(roster_.report()));
   }
 }
 
@@ -293,7 +286,7 @@ void Hub::decide(const Status& outcome) {
 }
 
 void Hub::give_up(const Failure& failure) {
-  if (!stage_.is_decided()) flood(kEveryCommunicator, failure);
+  if (!stage_.is_decided()) flooding_.flood(kEveryCommunicator, failure);
 }
 
 Standing Hub::standing() const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "control/edge.hpp"
+#include "control/connections/edge.hpp"
 
 #include <asio/buffer.hpp>
 

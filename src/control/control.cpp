@@ -96,7 +96,7 @@ class Handle final : public Control {
   }
 
   void probe(const std::vector<std::uint32_t>& ranks) override {
-    on_service([ranks](Hub& hub) { hub.probe(ranks); });
+    on_service([ranks](Hub& hub) { hub.liveness_probe().probe(ranks); });
   }
 
   void leave() override {

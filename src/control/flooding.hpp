@@ -39,6 +39,8 @@ class Flooding {
   Flooding(std::uint32_t rank, std::uint32_t size, News& news, Edges& edges, const Tasks& tasks,
            Owner& owner);
 
+  const News& news() const { return news_; }
+
   /// As Control's.
   void subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer);
   void unsubscribe(std::uint64_t communicator);

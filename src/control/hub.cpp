@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "control/hub.hpp"
 
-#include <algorithm>
-#include <asio/post.hpp>
-#include <random>
-
-#include "control/tree.hpp"
-#include "net/service.hpp"
-
 namespace ccoll::control {
 namespace {
 
@@ -25,24 +18,25 @@ Hub::Hub(const std::shared_ptr<net::Service>& service, const Control::Membership
       tasks_(service->context(), *this),
       caller_(service, membership),
       news_(membership.size),
+      roster_(membership.rank, membership.size, caller_.row(), membership.rank0_text),
       edges_(membership.rank, membership.size, traffic_),
       flooding_(membership.rank, membership.size, news_, edges_, tasks_, *this),
       publications_(membership.rank, membership.size, news_, edges_, flooding_),
+      watch_(membership.heartbeat, stage_, edges_, flooding_, tasks_),
+      absences_(tasks_,
+                [this](std::uint32_t rank) {
+                  if (!news_.is_gone(rank)) flooding_.part_with(rank, rank);
+                }),
+      reconnection_(caller_, roster_, stage_, edges_, absences_, flooding_, tasks_, *this),
+      liveness_probe_(membership.heartbeat, caller_, roster_, stage_, edges_, absences_, flooding_,
+                      tasks_),
       leave_timer_(service->context()),
-      heartbeat_(membership.heartbeat),
-      watch_timer_(service->context()),
-      ascent_(membership.rank),
-      reconnect_timer_(service->context()),
-      absence_timer_(service->context()),
-      roster_(membership.rank, membership.size, caller_.row(), membership.rank0_text),
       admission_({membership.rank, membership.size, caller_.row().nonce, membership.is_whole_job},
-                 roster_, news_, stage_) {
-  above_ = next_above(rank_);
-}
+                 roster_, news_, stage_) {}
 
 Status Hub::received(Edge& edge, const Frame& frame) {
   if (!edges_.counts(edge)) return {};  // the peer is lost
-  if (frame.type == Type::beat) return beat(edge, frame.body);
+  if (frame.type == Type::beat) return watch_.beat(edge, frame.body);
   traffic_.received();
   const std::uint32_t from = edge.peer();
   switch (frame.type) {
@@ -76,7 +70,7 @@ Status Hub::received(Edge& edge, const Frame& frame) {
     }
     case Type::welcome:
     case Type::refused:
-      return answered(edge, frame);
+      return reconnection_.answered(edge, frame);
     case Type::hello:
     case Type::question:
     case Type::beat:
@@ -88,11 +82,9 @@ Status Hub::received(Edge& edge, const Frame& frame) {
 void Hub::ended(Edge& edge, const std::string& why) {
   const auto kept = edge.shared_from_this();
   if (!edges_.remove(edge)) return;
-  if (calling_ == kept) {
-    calling_.reset();
-    missed(edge.peer(), ErrorKind::timed_out);
-  } else if (stage_.is_leaving()) {
-    if (edges_.empty() && !ascent_.is_on()) finish_leaving();
+  if (reconnection_.ended(edge)) return;
+  if (stage_.is_leaving()) {
+    if (edges_.empty() && !reconnection_.is_on()) finish_leaving();
   } else if (!news_.has_left(edge.peer())) {
     flooding_.lose(edge.peer(), edge.address(), why);
   }
@@ -103,14 +95,16 @@ void Hub::failed(Edge& edge, const Failure& failure) {
   // Not the peer's fault; it hears of the failure over this connection.
   break_down(failure);
   edges_.remove(edge);
-  if (stage_.is_leaving() && edges_.empty() && !ascent_.is_on()) finish_leaving();
+  if (stage_.is_leaving() && edges_.empty() && !reconnection_.is_on()) finish_leaving();
+}
+
+void Hub::welcomed(Edge& edge) {
+  traffic_.opened();
+  watch_.tell_limit(edge);
 }
 
 void Hub::lost(std::uint32_t rank) {
-  const auto edge = edges_.dismiss(rank);
-  if (!edge || calling_ != edge) return;
-  calling_.reset();
-  missed(rank, ErrorKind::timed_out);
+  if (const auto edge = edges_.dismiss(rank)) reconnection_.ended(*edge);
 }
 
 void Hub::job_failed(const Failure& failure) {
@@ -171,17 +165,15 @@ void Hub::leave() {
   edges_.finish();
   leave_timer_.expires_after(kLeaveLimit);
   tasks_.await(leave_timer_, [this] { finish_leaving(); });
-  seek_to_leave();
+  reconnection_.leave();
 }
 
 void Hub::finish_leaving() {
   edges_.clear();
-  calling_.reset();
-  ascent_.end();
   leave_timer_.cancel();
-  watch_timer_.cancel();
-  reconnect_timer_.cancel();
-  absence_timer_.cancel();
+  reconnection_.stop();
+  watch_.stop();
+  absences_.stop();
   const std::lock_guard lock(progress_.mutex);
   progress_.gone = true;
   progress_.changed.notify_all();

@@ -21,9 +21,13 @@
 #include <string>
 #include <vector>
 
+#include "control/connections/absences.hpp"
 #include "control/connections/caller.hpp"
 #include "control/connections/edge.hpp"
 #include "control/connections/edges.hpp"
+#include "control/connections/heartbeat_watch.hpp"
+#include "control/connections/liveness_probe.hpp"
+#include "control/connections/reconnection.hpp"
 #include "control/connections/tasks.hpp"
 #include "control/flooding.hpp"
 #include "control/news.hpp"
@@ -31,9 +35,6 @@
 #include "control/start_up_failure.hpp"
 #include "control/state/action_queue.hpp"
 #include "control/state/admission.hpp"
-#include "control/state/ascent.hpp"
-#include "control/state/heartbeat.hpp"
-#include "control/state/probes.hpp"
 #include "control/state/roster.hpp"
 #include "control/state/stage.hpp"
 #include "control/state/traffic_count.hpp"
@@ -57,8 +58,10 @@ struct Progress {
 class Hub final : public Edge::Owner,
                   public Tasks::Owner,
                   public Flooding::Owner,
+                  public Reconnection::Owner,
                   public std::enable_shared_from_this<Hub> {
  public:
+  using Stream = net::Stream;
   using Clock = std::chrono::steady_clock;
 
   /// Callable on any thread.
@@ -101,11 +104,12 @@ class Hub final : public Edge::Owner,
   void unsubscribe(std::uint64_t communicator);
   Flooding& flooding() { return flooding_; }
   Publications& publications() { return publications_; }
+  LivenessProbe& liveness_probe() { return liveness_probe_; }
   const News& news() const { return news_; }
   /// Says goodbye; sets Progress::gone when done, after kLeaveLimit at the latest.
   void leave();
 
-  // For any thread, except probe().
+  // For any thread.
 
   Progress& progress() { return progress_; }
   const Row& row() const { return caller_.row(); }
@@ -114,8 +118,6 @@ class Hub final : public Edge::Owner,
     const auto service = service_.lock();
     return service && service->is_forked();
   }
-  /// As Control's.
-  void probe(const std::vector<std::uint32_t>& ranks);
   Control::Statistics statistics() const { return traffic_.value(); }
 
   Status received(Edge& edge, const Frame& frame) override;
@@ -126,12 +128,15 @@ class Hub final : public Edge::Owner,
   void break_down() noexcept override;
   void lost(std::uint32_t rank) override;
   void job_failed(const Failure& failure) override;
-  void gone() override { reconnect(); }
+  void gone() override { reconnection_.ensure(); }
+  std::shared_ptr<Edge> meet(Stream stream, std::uint32_t peer, const PeerAddress& address,
+                             const std::string& greeting) override;
+  void welcomed(Edge& edge) override;
+  void finish_leaving() override;
 
   static constexpr std::chrono::milliseconds kLeaveLimit{700};
 
  private:
-  using Stream = net::Stream;
   using Kept = std::shared_ptr<void>;
 
   asio::awaitable<void> receive_call(Kept kept, Stream accepted);
@@ -143,9 +148,6 @@ class Hub final : public Edge::Owner,
   /// Spreads the claim to everyone. The start-up fails, or the job if the start-up is over only
   /// here, because nobody knows which process belongs to which job.
   void tell_claim(const Failure& claim);
-  /// Adds an established connection; sends `greeting`, if any, and news the peer may have missed.
-  std::shared_ptr<Edge> meet(Stream stream, std::uint32_t peer, const PeerAddress& address,
-                             const std::string& greeting);
   Status gathered(std::uint32_t child, std::string_view body);
   Status table(std::uint32_t parent, std::string_view body);
   /// The table is complete: sends it down the tree, and calls the ring successor.
@@ -156,42 +158,6 @@ class Hub final : public Edge::Owner,
 
   /// For a lack of memory to report a failure.
   void fall_silent() noexcept;
-  void finish_leaving();
-
-  /// Ensures a connection to a living rank above this one. Cheap if there is one.
-  void reconnect();
-  std::optional<std::uint32_t> next_above(std::uint32_t rank) const;
-  void seek_again(std::chrono::milliseconds pause);
-  /// Calls the next rank above, until there is none.
-  void seek();
-  /// Whether a rank that is yet to be called may have missed a failure.
-  bool brings_news() const;
-  /// On leaving: calls a rank if there is no connection, or news that some rank may have missed.
-  void seek_to_leave();
-  asio::awaitable<void> reach(Kept kept, std::uint32_t peer);
-  void introduce(Stream stream, std::uint32_t peer);
-  Status answered(Edge& edge, const Frame& frame);
-  void missed(std::uint32_t peer, ErrorKind kind);
-  /// Nobody listens there: the others get kAbsence to say why.
-  void await_news_of(std::uint32_t rank);
-  void await_absent();
-  void part_with_absent();
-
-  // liveness_probe.cpp
-  void ask_next();
-  asio::awaitable<void> ask(Kept kept, Probes::Question asked);
-  void asked(std::uint32_t rank);
-  /// Records that a rank has not answered (`silent`), or has.
-  void doubt(const Probes::Question& asked, bool silent);
-
-  // heartbeat.cpp
-  /// For a new connection: sends the peer this rank's limit, if it has one.
-  void tell_limit(Edge& edge);
-  void send_beat(Edge& edge);
-  /// Keeps checking the connections, if this rank or a peer has a limit.
-  void keep_watch();
-  void look_at_peers();
-  Status beat(Edge& edge, std::string_view body);
 
   asio::io_context& context_;                  // immutable
   const std::weak_ptr<net::Service> service_;  // immutable
@@ -207,27 +173,16 @@ class Hub final : public Edge::Owner,
   const Caller caller_;
   Stage stage_;
   News news_;
+  Roster roster_;
   Edges edges_;
   Flooding flooding_;
   Publications publications_;
+  HeartbeatWatch watch_;
+  Absences absences_;
+  Reconnection reconnection_;
+  LivenessProbe liveness_probe_;
   asio::steady_timer leave_timer_;
 
-  // owner: the service thread; for the heartbeat
-  Heartbeat heartbeat_;
-  asio::steady_timer watch_timer_;
-
-  // owner: the service thread; for reconnecting
-  std::optional<std::uint32_t> above_;  ///< the peer above this rank; none: it is the highest
-  Ascent ascent_;
-  std::shared_ptr<Edge> calling_;  ///< one of edges_ that has not answered our hello yet
-  /// Ranks where nobody listens, for an unknown reason; until when others may say why.
-  std::map<std::uint32_t, Clock::time_point> absent_;
-  Probes probes_;
-  asio::steady_timer reconnect_timer_;
-  asio::steady_timer absence_timer_;
-
-  // owner: the service thread; for the start-up
-  Roster roster_;
   Admission admission_;
   std::string last_trouble_;
 

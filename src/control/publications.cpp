@@ -22,7 +22,7 @@ void Publications::route(Publication publication) {
   if (edge == nullptr && !publication.detour) edge = edges_.find(next_hop(rank_, to));
   if (edge == nullptr) {
     // Never back to the tree: if every hop comes nearer to `to`, there is no cycle. Remaining ranks
-    // have a connection to the next one on either side (reconnect.cpp).
+    // have a connection to the next one on either side (Reconnection).
     publication.detour = true;
     edge = edges_.nearest(to);
   }

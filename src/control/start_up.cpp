@@ -96,7 +96,7 @@ asio::awaitable<void> Hub::receive_call(Kept /*kept*/, Stream accepted) {
   // After an earlier failure the caller would try again; from here on it is counted in.
   try {
     roster_.set(hello->rank, hello->row);
-    tell_limit(*meet(std::move(stream), hello->rank, hello->row.address, encode_welcome()));
+    watch_.tell_limit(*meet(std::move(stream), hello->rank, hello->row.address, encode_welcome()));
     advance();
   } catch (...) {
     break_down();
@@ -155,9 +155,8 @@ asio::awaitable<Status> Hub::call(std::uint32_t peer, Row row) {
     co_return fail(ErrorKind::aborted, "start-up: rank {} has left", rank_);
   }
   traffic_.received();
-  traffic_.opened();
   roster_.set(peer, row);
-  tell_limit(*meet(std::move(stream), peer, row.address, {}));
+  welcomed(*meet(std::move(stream), peer, row.address, {}));
   advance();
   co_return Status{};
 }
@@ -211,7 +210,7 @@ std::shared_ptr<Edge> Hub::meet(Stream stream, std::uint32_t peer, const PeerAdd
   auto edge = edges_.add(std::move(stream), peer, address, weak_from_this());
   roster_.met(peer);
   edge->start();
-  keep_watch();
+  watch_.keep_watch();
   if (!greeting.empty()) edges_.send(*edge, greeting);
   flooding_.catch_up(*edge);
   return edge;
@@ -282,7 +281,7 @@ void Hub::decide(const Status& outcome) {
     progress_.rank0_text = std::move(rank0_text);
     progress_.changed.notify_all();
   }
-  reconnect();  // some may have left already
+  reconnection_.ensure();  // some may have left already
 }
 
 void Hub::give_up(const Failure& failure) {

@@ -4,7 +4,7 @@
 /// The topology of control connections: a binary tree with rank 0 at the root, and the ring. A ring
 /// edge that is a tree edge too (0–1, and the closing one of two or three ranks) is one connection.
 /// Each rank has at most five; the loss of any one rank leaves the others connected. (As ranks go,
-/// reconnect.cpp adds a connection to a rank above.)
+/// Reconnection adds one to a rank above.)
 
 #include <cstdint>
 #include <vector>

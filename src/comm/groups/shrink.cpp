@@ -10,7 +10,7 @@
 namespace ccoll {
 namespace {
 
-/// A rank that was awaited for this long may have left unheard (control/liveness_probe.cpp).
+/// A rank that was awaited for this long may have left unheard (see Control::probe).
 constexpr std::chrono::milliseconds kLookAgain{1000};
 
 /// By then the service thread has answered, unless it is held up itself.

@@ -59,6 +59,9 @@ class Edge final : public std::enable_shared_from_this<Edge> {
   /// The silence after which the peer counts this rank as lost; 0: never, or not known yet.
   std::chrono::milliseconds asked() const { return asked_; }
   void set_asked(std::chrono::milliseconds limit) { asked_ = limit; }
+  /// Whether the peer has yet to answer our hello: until then nothing else is due to it.
+  bool awaits_answer() const { return awaits_answer_; }
+  void set_awaits_answer(bool awaits) { awaits_answer_ = awaits; }
 
   void set_frame_limit(std::size_t limit) { frame_limit_ = limit; }
   std::uint32_t peer() const { return peer_; }
@@ -83,6 +86,7 @@ class Edge final : public std::enable_shared_from_this<Edge> {
   bool has_sent_ = false;
   std::chrono::milliseconds silent_for_{0};
   std::chrono::milliseconds asked_{0};
+  bool awaits_answer_ = false;
   bool finishing_ = false;
   bool closed_ = false;
 };

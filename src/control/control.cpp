@@ -7,6 +7,7 @@
 
 #include "control/hub.hpp"
 #include "control/join.hpp"
+#include "control/state/progress.hpp"
 #include "control/word.hpp"
 #include "net/service.hpp"
 #include "system/process_mutex.hpp"

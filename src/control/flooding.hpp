@@ -61,7 +61,7 @@ class Flooding {
 
   /// Sends what the peer of a new connection may have missed.
   void catch_up(Edge& edge);
-  /// Where memory lacks to report a failure: threads that wait here get one that needs none, and
+  /// There is no memory to report a failure: threads that wait here get one that needs none, and
   /// other ranks see this rank as lost.
   void fall_silent(const Failure& failure) noexcept;
 

@@ -7,6 +7,8 @@
 #include <future>
 #include <map>
 
+#include "control/start_up_failure.hpp"
+#include "control/state/progress.hpp"
 #include "control/tree.hpp"
 #include "control/word.hpp"
 #include "core/deadline.hpp"
@@ -19,7 +21,7 @@ namespace ccoll::control {
 namespace {
 
 using std::chrono::milliseconds;
-using Clock = Hub::Clock;
+using Clock = StartUp::Clock;
 
 /// How long one request waits for the parent's key. Between two requests, this rank checks whether
 /// others have given up.
@@ -54,7 +56,7 @@ class Joining {
 
   Status run() {
     const std::stop_callback ended(patience_.stop, [hub = hub_, why = told_to_end()] {
-      Hub::run(hub, [why](Hub& self) { self.give_up(why); });
+      Hub::run(hub, [why](Hub& self) { self.start_up().give_up(why); });
     });
     Status outcome = meet_all();
     if (outcome || hub_->is_forked()) return outcome;
@@ -69,7 +71,7 @@ class Joining {
  private:
   Status meet_all() {
     if (membership_.size > 1) CCOLL_TRY(announce());
-    on_service([deadline = deadline_](Hub& hub) { hub.begin(deadline); });
+    on_service([deadline = deadline_](Hub& hub) { hub.start_up().begin(deadline); });
     if (const Status status = membership_.rank == 0 ? watch_key() : reach_parent(); !status)
       return hub_->is_forked() ? status : give_up(status.error());
     if (const auto outcome = await_children()) return *outcome;
@@ -231,7 +233,7 @@ class Joining {
     if (!row || row->address.process == membership_.address.process) return {};
     std::unique_lock lock(progress_.mutex);
     progress_.attempt.reset();
-    on_service([row = *row](Hub& hub) { hub.ask_claimant(row); });
+    on_service([row = *row](Hub& hub) { hub.start_up().ask_claimant(row); });
     wait_until(lock, deadline_, [&] { return progress_.attempt.has_value() || progress_.outcome; });
     return progress_.attempt.value_or(Status{});
   }
@@ -314,7 +316,7 @@ class Joining {
   std::optional<Status> attempt(const Row& parent) {
     std::unique_lock lock(progress_.mutex);
     progress_.attempt.reset();
-    on_service([parent](Hub& hub) { hub.call_parent(parent); });
+    on_service([parent](Hub& hub) { hub.start_up().call_parent(parent); });
     wait_until(lock, deadline_, [&] { return progress_.attempt.has_value() || progress_.outcome; });
     return progress_.attempt;
   }
@@ -333,7 +335,7 @@ class Joining {
       if (!parent) return;
       std::unique_lock lock(progress_.mutex);
       progress_.attempt.reset();
-      on_service([row = *parent](Hub& hub) { hub.call_parent(row); });
+      on_service([row = *parent](Hub& hub) { hub.start_up().call_parent(row); });
       progress_.changed.wait_for(lock, patience_.is_left() ? kFarewell : kShortFarewell,
                                  [&] { return progress_.attempt.has_value(); });
     } catch (const std::exception&) {
@@ -344,7 +346,7 @@ class Joining {
   Standing look() {
     auto answer = std::make_shared<std::promise<Standing>>();
     auto future = answer->get_future();
-    on_service([answer](Hub& hub) { answer->set_value(hub.standing()); });
+    on_service([answer](Hub& hub) { answer->set_value(hub.start_up().standing()); });
     if (future.wait_for(kServiceLimit) == std::future_status::ready) return future.get();
     Standing unknown;
     unknown.rank = membership_.rank;
@@ -363,7 +365,7 @@ class Joining {
   Status give_up(const Failure& failure) {
     // A wait that the token ends may fail before the token's callback in run() is called.
     const auto why = patience_.is_left() ? failure : told_to_end();
-    on_service([why](Hub& hub) { hub.give_up(why); });
+    on_service([why](Hub& hub) { hub.start_up().give_up(why); });
     if (const auto outcome = await_outcome(Clock::now() + kServiceLimit)) return *outcome;
     return tl::unexpected<Failure>(why);
   }

@@ -13,6 +13,7 @@
 
 #include "control/connections/edge.hpp"
 #include "control/state/traffic_count.hpp"
+#include "control/wire.hpp"
 
 namespace ccoll::control {
 

@@ -9,8 +9,6 @@
 namespace ccoll::control {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::chrono::milliseconds kLimit{5000};
 
 /// Whether the answer says that the rank has gone.

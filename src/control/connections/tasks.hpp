@@ -5,6 +5,7 @@
 /// owner alive until it is over, and hands it what it throws. Service thread only.
 
 #include <asio/awaitable.hpp>
+#include <asio/error_code.hpp>
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>

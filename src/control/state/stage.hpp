@@ -10,7 +10,8 @@ namespace ccoll::control {
 
 class Stage {
  public:
-  using Time = std::chrono::steady_clock::time_point;
+  using Clock = std::chrono::steady_clock;
+  using Time = Clock::time_point;
 
   /// The start-up begins; it tries until `deadline`.
   void begin(Time deadline) {

@@ -57,7 +57,7 @@ struct CheckedCall {
     if (waits)
       value(communicator->calls().finish(owned, work.state()));
     else
-      communicator->advance(owned, Attention::awaited);
+      communicator->progress().round(owned);
     if (until == Until::begun) return work;
     if (!waits) *options.unfinished = work;
     communicator->calls().remember(

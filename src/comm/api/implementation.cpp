@@ -92,7 +92,7 @@ Status Communicator::Implementation::make_whole() {
   const std::stop_callback ended(Patience::of_thread().stop,
                                  [this] { abort("its start-up was ended"); });
   CCOLL_TRY(streams_.find_device());
-  progress_.begin(self_.service()->context(), {shared_from_this(), &progress_},
+  progress_.start(self_.service()->context(), {shared_from_this(), &progress_},
                   {planner_.is_oversubscribed(), planner_.fills_cores()});
   dumps_.begin();
   self_.control().subscribe(self_.id(),

@@ -30,7 +30,7 @@ Result<std::shared_ptr<Work::State>> CollectiveCalls::begin(Owned owned, const C
   operation->label = call.label;
   operation->gate = call.gate;
   operation->timeout = call.timeout;
-  communicator_.limits().set(*operation, Clock::now(), call.timeout);
+  communicator_.limits().set(*operation, communicator_.progress().now(), call.timeout);
   if (operation->gate) operation->deadline = Clock::time_point::max();
   const auto place = queue_.place_for(call.from_graph);
   if (!call.gate && queue_.is_numbered_before(place)) {
@@ -42,7 +42,7 @@ Result<std::shared_ptr<Work::State>> CollectiveCalls::begin(Owned owned, const C
     operation->run.sequence = queue_.likely_number(place);
   }
   queue_.insert(place, std::move(operation));
-  communicator_.progress().turns().begin();
+  communicator_.progress().begin(owned);
   return work;
 } catch (...) {
   communicator_.failures().threw(owned, failure_of(std::current_exception()));
@@ -143,7 +143,7 @@ bool CollectiveCalls::advance(Owned owned) {
         return false;
       }
     if (operation->gate) {
-      communicator_.limits().set_gated(*operation, Clock::now());
+      communicator_.limits().set_gated(*operation, communicator_.progress().now());
       communicator_.waits().stands().set(std::nullopt);
     }
     if (operation->premultiplication) (*operation->premultiplication)();

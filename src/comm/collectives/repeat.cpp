@@ -76,7 +76,7 @@ bool CollectiveCalls::repeat(const Outline& asked, const Blocks& blocks,
     run.input.data = static_cast<std::byte*>(const_cast<void*>(call.input));
     run.output.data = static_cast<std::byte*>(call.output);
   }
-  communicator_.progress().turns().begin();
+  communicator_.progress().begin(owned);
   operation.plan->start(run);
   const auto polled = poll(owned, *operation.plan, options.unfinished != nullptr);
   if (polled == Plan::Polled::done) [[likely]]
@@ -108,7 +108,7 @@ Result<std::shared_ptr<Work::State>> CollectiveCalls::queue_repeated(
     auto& operation = *repeated;
     operation.done.store(false, std::memory_order_relaxed);
     operation.endings.begin_again();
-    communicator_.limits().set(operation, Clock::now(), {});
+    communicator_.limits().set(operation, communicator_.progress().now(), {});
     auto work =
         std::make_shared<Work::State>(Work::State{communicator_.shared_from_this(), {repeated}});
     queue_.push_back(repeated);

@@ -51,7 +51,8 @@ void Failures::failed(Owned owned, Failure failure) {
 }
 
 void Failures::suspect(Failure failure, Clock::duration grace) {
-  if (!verdict_.suspect(std::move(failure), deadline_after(grace))) return;
+  if (!verdict_.suspect(std::move(failure), deadline_after(grace, communicator_.progress().now())))
+    return;
   // A thread that is about to sleep has not counted on this deadline.
   communicator_.progress().waiter().ring();
 }
@@ -204,7 +205,7 @@ void Failures::depart(std::uint32_t rank, Departure how, const Failure& why) {
   const auto here = communicator_.self().group().rank_of(rank);
   communicator_.comparison().departed(rank, here);
   if (!here) return;
-  departures_.add({*here, how, why, Clock::now()});
+  departures_.add({*here, how, why, communicator_.progress().now()});
   verdict_.notify();
   communicator_.progress().waiter().ring();
 }

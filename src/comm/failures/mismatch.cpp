@@ -55,7 +55,7 @@ std::optional<Failure> Comparison::compare(std::uint32_t peer, const Waiting& wa
   if (kind == kAsksStand) {
     communicator_.self().control().publish(
         {communicator_.self().id(), waiting.sequence, of_kind(kTellsStand),
-         communicator_.waits().stands().answer(waiting.sequence, Clock::now())},
+         communicator_.waits().stands().answer(waiting.sequence, communicator_.progress().now())},
         {peer});
     return std::nullopt;
   }
@@ -210,7 +210,7 @@ void Comparison::ask_for_label(Owned /*owned*/, const CollectiveOperation& opera
         {communicator_.self().id(), mine.sequence, mine.signature, mine.note}, {peer});
   const auto asked = theirs.sequence;
   verdict_.suspect({std::move(mine), std::move(theirs), std::move(failure.message)}, peer,
-                   deadline_after(kAnswerWithin));
+                   deadline_after(kAnswerWithin, communicator_.progress().now()));
   // A thread that is about to sleep has not counted on this deadline.
   communicator_.progress().waiter().ring();
   communicator_.self().control().publish({communicator_.self().id(), asked, of_kind(kAsksLabel)},

@@ -20,7 +20,7 @@ Status MessageCalls::begin(Owned owned,
                            std::chrono::milliseconds timeout) try {
   auto& failures = communicator_.failures();
   CCOLL_TRY(failures.usable(owned));
-  const auto now = Clock::now();
+  const auto now = communicator_.progress().now();
   for (const auto& operation : operations) {
     communicator_.limits().set(*operation, now, timeout);
     if (auto posted = messages_.post(operation); !posted) {
@@ -28,7 +28,7 @@ Status MessageCalls::begin(Owned owned,
       return posted;
     }
   }
-  communicator_.progress().turns().begin();
+  communicator_.progress().begin(owned);
   return {};
 } catch (...) {
   communicator_.failures().threw(owned, failure_of(std::current_exception()));
@@ -45,7 +45,7 @@ Result<std::optional<Received>> MessageCalls::look(Owned owned, const Pattern& p
     return looked;
   });
   // Nobody else may be there to see the suspicion's grace end.
-  if (verdict.suspicion()) communicator_.supervise(owned, Clock::now());
+  if (verdict.suspicion()) communicator_.supervise(owned, communicator_.progress().now());
   if (verdict.broken()) return tl::unexpected(*verdict.broken());
   if (verdict.suspicion()) return std::nullopt;
   return std::move(*found);
@@ -61,7 +61,7 @@ bool MessageCalls::send_short(Owned owned, const MessageRequest& request, const 
                                             bytes, request.block.type));
   });
   if (!sent || *sent == Messages::Sent::no) return false;
-  communicator_.progress().turns().begin();
+  communicator_.progress().begin(owned);
   if (*sent == Messages::Sent::flushing) {
     flush(owned, request, to);
     return true;
@@ -78,7 +78,7 @@ void MessageCalls::flush(Owned owned, const MessageRequest& request, const Patte
     operation->pattern = to;
     operation->bytes = bytes_of(request.block);
     operation->type = request.block.type;
-    communicator_.limits().set(*operation, Clock::now(), {});
+    communicator_.limits().set(*operation, communicator_.progress().now(), {});
     Work::State state{communicator_.shared_from_this(), {operation}};
     messages_.finish(operation);
     return std::optional(std::move(state));
@@ -104,7 +104,7 @@ std::optional<Received> MessageCalls::recv_short(Owned owned, const MessageReque
         messages_.take_now(from, static_cast<std::byte*>(request.block.data), bytes,
                            most_short_bytes(), request.block.type, got, keeps_polling);
     if (found != Messages::Found::message) return std::optional<Received>();
-    communicator_.progress().turns().begin();
+    communicator_.progress().begin(owned);
     const auto tag = static_cast<std::uint32_t>(got.tag);
     record_.message_is_over({false, request.block.type, *from.from, tag, got.bytes, begun});
     return std::optional(got);

@@ -183,7 +183,7 @@ struct CheckedMessages {
         Work::State{communicator, {operations.begin(), operations.end()}}));
     value(communicator->message_calls().begin(owned, operations, options.timeout));
     if (until == Until::begun)
-      communicator->advance(owned, Attention::awaited);
+      communicator->progress().round(owned);
     else
       communicator->progress().wait(owned, work.state(), Clock::time_point::max());
     const auto* const failure = until == Until::done ? work.state().failure() : nullptr;

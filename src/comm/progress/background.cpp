@@ -154,20 +154,20 @@ bool Background::turn(Owned owned, Progress& progress) {
   auto& operations = progress.operations();
   progress.waiter().awake();
   progress.waiter().sleep(std::chrono::nanoseconds(0));  // takes the events, does not wait
-  const auto end = Clock::now() + kTurn;
+  const auto end = progress.now() + kTurn;
   // Between two slices of a call, other ranks take less time than sleeping and waking does, unless
   // they wait for this thread.
   auto patience =
       progress.cores().are_oversubscribed ? SpinPolicy::short_one(true, false) : SpinPolicy(false);
   bool moved = true;
   const auto goes_on = [&] { return moved || (busy_backgrounds == 1 && patience.keep_polling()); };
-  while (goes_on() && operations.busy(owned) && !progress.is_wanted() && Clock::now() < end) {
+  while (goes_on() && operations.busy(owned) && !progress.is_wanted() && progress.now() < end) {
     moved = operations.advance(owned, Attention::awaited);
     if (moved) patience.reset();
   }
   // A thread that wants the flag goes on, and schedules a turn if something is left.
   if (!operations.busy(owned) || progress.is_wanted()) return false;
-  const auto next = operations.supervise(owned, Clock::now());
+  const auto next = operations.supervise(owned, progress.now());
   if (!moved) {
     progress.waiter().prepare();
     moved = operations.advance(owned, Attention::everyone);

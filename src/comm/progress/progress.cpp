@@ -9,12 +9,12 @@
 
 namespace ccoll {
 
-Progress::Progress(Operations& operations, std::shared_ptr<Waiter> waiter)
-    : operations_(operations), waiter_(std::move(waiter)) {}
+Progress::Progress(Operations& operations, std::shared_ptr<Waiter> waiter, Now now)
+    : operations_(operations), waiter_(std::move(waiter)), now_(now) {}
 
 Progress::~Progress() = default;
 
-void Progress::begin(asio::io_context& context, const std::shared_ptr<Progress>& self,
+void Progress::start(asio::io_context& context, const std::shared_ptr<Progress>& self,
                      Cores cores) {
   cores_ = cores;
   background_ = Background::make(context, self, waiter_);
@@ -26,26 +26,33 @@ void Progress::stop() {
 
 void Progress::schedule() { background_->schedule(); }
 
+void Progress::settle(Owned owned) {
+  if (is_forked() || !operations_.busy(owned)) return;
+  const auto until = background_->sleeps_until();
+  // If its announcement was taken back, peers do not wake it.
+  is_settled_ = background_->sleeps() && waiter_->announced() &&
+                !operations_.advance(owned, Attention::everyone) &&
+                operations_.supervise(owned, now_()) >= until;
+}
+
 void Progress::leave_to_background(Owned owned) {
-  // Operations go on in the parent; threads that do not exist here may hold asio's locks.
-  if (is_forked()) return disown(owned);
-  const bool must_wake = background_->sleeps() && !can_wait_for_background(owned);
-  if (!operations_.busy(owned)) return give_back(owned, operations_);
+  const bool is_settled = std::exchange(is_settled_, false);
   // seq_cst; partner: Background::turn, which marks itself awake before it tries to own. It gets
   // the flag, or is seen to be awake here. If it has gone to sleep since, it had the flag.
   disown(owned);
-  if (must_wake || !background_->sleeps()) background_->schedule();
-}
-
-bool Progress::can_wait_for_background(Owned owned) {
-  const auto until = background_->sleeps_until();
-  // If its announcement was taken back, peers do not wake it.
-  if (!waiter_->announced()) return false;
-  if (operations_.advance(owned, Attention::everyone)) return false;
-  return operations_.supervise(owned, Clock::now()) >= until;
+  // Operations of a forked child go on in the parent; threads that do not exist here may hold
+  // asio's locks.
+  if (is_forked()) return;
+  if (!is_settled || !background_->sleeps()) background_->schedule();
 }
 
 bool Progress::wait(Owned owned, const Work::State& work, Clock::time_point limit) {
+  const bool is_over = wait_alone(owned, work, limit);
+  settle(owned);
+  return is_over;
+}
+
+bool Progress::wait_alone(Owned owned, const Work::State& work, Clock::time_point limit) {
   constexpr unsigned kRoundsBetweenLooks = 64;
   SpinPolicy patience(cores_.are_oversubscribed);
   Remaining remaining(work);
@@ -56,18 +63,18 @@ bool Progress::wait(Owned owned, const Work::State& work, Clock::time_point limi
       patience.reset();
       if (++rounds % kRoundsBetweenLooks != 0) continue;
       // Time limits hold even while something moves.
-      const auto now = Clock::now();
+      const auto now = now_();
       if (now >= limit) return remaining.none();
       operations_.supervise(owned, now);
       if (!turns_.must_pass(rested) || remaining.none()) continue;
     }
     if (turns_.must_pass(rested)) {
-      if (limit != Clock::time_point::max() && Clock::now() >= limit) return remaining.none();
+      if (limit != Clock::time_point::max() && now_() >= limit) return remaining.none();
       rested = turns_.rest(owned, limit);
       continue;
     }
     if (patience.keep_polling()) continue;
-    const auto now = Clock::now();
+    const auto now = now_();
     if (now >= limit) return false;
     const auto next = std::min({operations_.supervise(owned, now), limit, turns_.rest_until()});
     if (remaining.none()) break;
@@ -75,7 +82,7 @@ bool Progress::wait(Owned owned, const Work::State& work, Clock::time_point limi
     if (!operations_.advance(owned, Attention::everyone) && !turns_.must_pass(rested))
       sleep(owned, work, now, next);
     waiter_->awake();
-    turns_.end_rests(Clock::now());
+    turns_.end_rests(now_());
   }
   return true;
 }
@@ -84,7 +91,7 @@ void Progress::sleep(Owned owned, const Work::State& work, Clock::time_point now
                      Clock::time_point until) {
   auto awaited = operations_.awaited(owned, work);
   waiter_->sleep(until - now);
-  operations_.slept(owned, std::move(awaited), Clock::now() - now);
+  operations_.slept(owned, std::move(awaited), now_() - now);
 }
 
 void Progress::poll() {
@@ -96,7 +103,8 @@ void Progress::poll() {
     ~Release() { progress.give_back(owned, progress.operations_); }
   } release{*this, *owned};
   operations_.advance(*owned, Attention::awaited);
-  operations_.supervise(*owned, Clock::now());
+  operations_.supervise(*owned, now_());
+  settle(*owned);
 }
 
 }  // namespace ccoll

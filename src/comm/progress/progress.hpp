@@ -52,14 +52,17 @@ class Progress {
     bool are_filled = false;          ///< each rank has a core, and few have a second one
   };
 
-  Progress(Operations& operations, std::shared_ptr<Waiter> waiter);
+  /// The clock for time limits; tests have their own.
+  using Now = Clock::time_point (*)();
+
+  Progress(Operations& operations, std::shared_ptr<Waiter> waiter, Now now = &Clock::now);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   /// From here on the service thread, which runs `context`, makes progress, too. `self` is this
   /// object; it is held while the service thread uses it.
-  void begin(asio::io_context& context, const std::shared_ptr<Progress>& self, Cores cores);
+  void start(asio::io_context& context, const std::shared_ptr<Progress>& self, Cores cores);
   /// No turn of the service thread begins after this. Any thread may call it.
   void stop();
 
@@ -71,6 +74,7 @@ class Progress {
   }
   /// Makes one round, unless another thread is making it.
   void poll();
+  Clock::time_point now() const { return now_(); }
   /// Lets the service thread begin calls that streams have reached.
   void schedule();
   /// In a forked child, whose other threads are gone.
@@ -84,6 +88,19 @@ class Progress {
   // For the holder of the flag:
 
   void disown(Owned owned) { turns_.disown(owned); }
+  /// Something has begun.
+  void begin(Owned /*owned*/) {
+    turns_.begin();
+    is_settled_ = false;
+  }
+  /// Makes one round for an owner that leaves what it has begun to others.
+  void round(Owned owned) {
+    operations_.advance(owned, Attention::awaited);
+    settle(owned);
+  }
+  /// For an owner that leaves operations under way: makes a round to find out whether the service
+  /// thread may sleep on. Then give_back() does not wake it, and makes no progress itself.
+  void settle(Owned owned);
   /// Releases the flag; the service thread goes on with what is under way. `operations` are this
   /// object's: where their final class is known, a call that is over costs no virtual function.
   template <typename Final>
@@ -106,16 +123,17 @@ class Progress {
   const Cores& cores() const { return cores_; }
 
  private:
+  bool wait_alone(Owned owned, const Work::State& work, Clock::time_point limit);
   void leave_to_background(Owned owned);
   void sleep(Owned owned, const Work::State& work, Clock::time_point now, Clock::time_point until);
-  /// Whether nothing under way can go on before the service thread wakes anyway.
-  bool can_wait_for_background(Owned owned);
 
   Operations& operations_;
   const std::shared_ptr<Waiter> waiter_;
   Turns turns_;                             ///< by its own remarks
-  Cores cores_;                             // immutable after begin
-  std::shared_ptr<Background> background_;  // immutable after begin
+  Cores cores_;                             // immutable after start
+  std::shared_ptr<Background> background_;  // immutable after start
+  const Now now_;
+  bool is_settled_ = false;  // owner: holder of the owner flag
   std::atomic<bool> forked_{false};
 };
 

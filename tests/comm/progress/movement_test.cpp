@@ -21,6 +21,12 @@ using namespace std::chrono_literals;
 std::shared_ptr<Operation> call() { return std::make_shared<Operation>(); }
 Work::State work_of(const std::shared_ptr<Operation>& operation) { return {{}, {operation}}; }
 
+/// The time that a test's own clock shows.
+std::atomic<Clock::time_point> shown{Clock::time_point{100s}};
+Clock::time_point now_shown() { return shown; }
+
+thread_local int rounds_of_this_thread = 0;
+
 /// Ends its calls one after another, each after some rounds. Only the flag's holder touches them,
 /// which each function checks.
 class Rounds final : public Progress::Operations {
@@ -35,6 +41,7 @@ class Rounds final : public Progress::Operations {
   bool advance(Owned /*owned*/, Attention attention) override {
     const Alone alone(*this);
     rounds_++;
+    rounds_of_this_thread++;
     if (attention == Attention::everyone) looks_before_sleep_++;
     if (throws_.load()) throw std::bad_alloc();
     if (calls_.empty() || calls_.front().second == 0) return false;
@@ -45,7 +52,9 @@ class Rounds final : public Progress::Operations {
     const Alone alone(*this);
     looks_++;
     if (!calls_.empty() && now >= deadline_) end_first();
-    return std::min(now + 1s, deadline_);
+    if (each_look_takes_ == 0s) return std::min(now + 1s, deadline_);
+    shown = now + each_look_takes_;
+    return now;
   }
   std::vector<Rank> awaited(Owned /*owned*/, const Work::State& /*work*/) const noexcept override {
     return {7};
@@ -70,6 +79,7 @@ class Rounds final : public Progress::Operations {
   std::atomic<int> looks_{0};
   std::atomic<int> looks_before_sleep_{0};
   Clock::time_point deadline_ = Clock::time_point::max();
+  std::chrono::seconds each_look_takes_{0};  ///< by the test's own clock
   std::vector<Rank> slept_for_;
   std::atomic<bool> was_shared_{false};  ///< two threads were here at a time
 
@@ -95,10 +105,12 @@ class Rounds final : public Progress::Operations {
 struct Fixture {
   std::shared_ptr<net::Service> service = net::Service::shared();
   Rounds rounds;
-  std::shared_ptr<Progress> progress =
-      std::make_shared<Progress>(rounds, value_or_throw(Waiter::make()));
+  std::shared_ptr<Progress> progress;
 
-  Fixture() { progress->begin(service->context(), progress, {}); }
+  explicit Fixture(Progress::Now now = &Clock::now)
+      : progress(std::make_shared<Progress>(rounds, value_or_throw(Waiter::make()), now)) {
+    progress->start(service->context(), progress, {});
+  }
   ~Fixture() {
     progress->stop();
     // A turn may still hold it for a moment.
@@ -160,6 +172,38 @@ TEST_CASE("movement: a wait ends at its limit, and the operation goes on", "[com
   const auto owned = made.progress->wait_to_own();
   made.rounds.deadline_ = Clock::now();
   made.progress->give_back(owned, made.rounds);
+  CHECK(made.wait(operation));
+}
+
+TEST_CASE("movement: limits are those of the clock that it is given", "[comm][unit]") {
+  Fixture made(&now_shown);
+  made.rounds.each_look_takes_ = 600s;
+  const auto operation = call();
+  const auto owned = made.progress->wait_to_own();
+  made.rounds.add(operation, 0);
+  const auto limit = now_shown() + 1h;
+  CHECK_FALSE(made.progress->wait(owned, work_of(operation), limit));
+  CHECK(now_shown() >= limit);
+  made.rounds.deadline_ = limit + 1h;
+  CHECK(made.progress->wait(owned, work_of(operation), limit + 2h));
+  CHECK(now_shown() < limit + 2h);
+  made.progress->give_back(owned, made.rounds);
+}
+
+TEST_CASE("movement: an owner makes no round while it gives the flag back", "[comm][unit]") {
+  Fixture made;
+  const auto operation = made.leave(0);
+  for (const bool settles : {false, true}) {
+    // The service thread has looked before its sleep.
+    CHECK(comes_to_pass([&] { return made.rounds.looks_before_sleep_ > 0; }));
+    const auto owned = made.progress->wait_to_own();
+    made.progress->begin(owned);
+    if (settles) made.progress->round(owned);
+    const auto rounds = rounds_of_this_thread;
+    made.progress->give_back(owned, made.rounds);
+    CHECK(rounds_of_this_thread == rounds);
+  }
+  made.rounds.deadline_ = Clock::now();
   CHECK(made.wait(operation));
 }
 

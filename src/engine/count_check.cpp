@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/count_check.hpp"
 
+#include <utility>
+
+#include "engine/describe.hpp"
 #include "engine/mix.hpp"
 
 namespace ccoll {
@@ -34,6 +37,15 @@ void CountCheck::start(const PlanRun& run, Rank rank, const std::vector<std::uin
   run_.signature = run.signature;
   run_.sequence = run.sequence;
   plan_->start(run_);
+}
+
+Result<bool> CountCheck::advance() {
+  auto moved = plan_->advance();
+  if (!found()) return moved;
+  return fail(ErrorKind::mismatch,
+              "{} (call {}): a rank sends a number of elements that its receiver does not expect: "
+              "their counts for each other differ",
+              describe(run_.signature), run_.sequence);
 }
 
 }  // namespace ccoll

@@ -26,7 +26,8 @@ class CountCheck {
   /// Begins beside a run of all_to_all on rank `rank`; `sent` and `expected`: its counts by rank.
   void start(const PlanRun& run, Rank rank, const std::vector<std::uint64_t>& sent,
              const std::vector<std::uint64_t>& expected);
-  Result<bool> advance() { return plan_->advance(); }
+  /// Fails once found() is true.
+  Result<bool> advance();
   bool done() const { return plan_->done(); }
   /// Whether some rank's counts differ from those that another expects.
   bool found() const { return done() && sum_ != 0; }

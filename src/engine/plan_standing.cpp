@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Position of a run and the ranks it waits for, for diagnosis, and reports to its observer.
+// Position of a run and the ranks it waits for, for diagnosis.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,8 +19,6 @@ void make_set(std::vector<Rank>& ranks) {
 
 }  // namespace
 
-bool Plan::counts_differ() const { return count_check_ && count_check_->found(); }
-
 std::uint64_t Plan::steps_taken() const {
   std::uint64_t taken = count_check_ ? count_check_->plan().steps_taken() : 0;
   for (const auto& lane : lanes_) taken += lane.window * lane.steps.size() + lane.position;
@@ -33,7 +31,9 @@ std::vector<Rank> Plan::silent() const {
     for (std::size_t i = 0; i < lane.steps.size(); i++) {
       const auto& step = lane.steps[i];
       const auto over = lane.window + (i < lane.position ? 1 : 0);
-      if (volume_of(lane, i, windows_).messages <= volume_of(lane, i, over).messages) continue;
+      if (layout_.volume_of(lane, i, layout_.windows()).messages <=
+          layout_.volume_of(lane, i, over).messages)
+        continue;
       for (std::size_t from = 0; from < step.receives.size(); from++)
         if (!step.receives[from]->whole()) ranks.push_back(step.from[from]);
     }
@@ -50,15 +50,15 @@ std::vector<Rank> Plan::awaited(Which which) const {
   };
   for (const auto& lane : lanes_) {
     if (lane.window >= limit_ || lane.steps.empty()) continue;
-    const auto& step = lane.steps[lane.position];
-    if (!after_holds(lane, step)) continue;
+    const auto& step = lane.step();
+    if (!after_holds(lanes_, lane)) continue;
     for (std::size_t i = 0; i < step.receives.size(); i++)
       if (!step.receives[i]->whole()) add(*step.receives[i], step.from[i]);
     for (std::size_t i = 0; i < step.sends.size(); i++)
       if (!step.sends[i]->has_room()) add(*step.sends[i], step.to[i]);
   }
   if (which != Which::in_the_way || ranks.empty())
-    for (const auto& [link, peer] : outgoing_)
+    for (const auto& [link, peer] : executor_.outgoing())
       if (!link->drained()) add(*link, peer);
   if (count_check_ && !count_check_->done()) {
     const auto others = count_check_->plan().awaited(which);
@@ -71,9 +71,8 @@ std::vector<Rank> Plan::awaited(Which which) const {
 std::optional<Plan::Stand> Plan::stand() const {
   for (const auto& lane : lanes_) {
     if (lane.window >= limit_ || lane.steps.empty()) continue;
-    const auto& step = lane.steps[lane.position];
-    if (step.after && !after_holds(lane, step)) continue;
-    return Stand{number_of(lane), lane.position, lane.steps.size(), lane.window, windows_};
+    if (!after_holds(lanes_, lane)) continue;
+    return Stand{lane.number, lane.position, lane.steps.size(), lane.window, layout_.windows()};
   }
   return std::nullopt;
 }
@@ -81,40 +80,13 @@ std::optional<Plan::Stand> Plan::stand() const {
 std::string Plan::standing() const {
   if (rests_)
     return fmt::format("before window {} of {}, whose data have not reached the host yet",
-                       limit_ + 1, windows_);
+                       limit_ + 1, layout_.windows());
   const auto at = stand();
   if (!at && count_check_ && !count_check_->done())
     return "its own part is over, and it checks whether all ranks' counts match";
   if (!at) return "its own part is over, but what it sent has not all been received";
   return fmt::format("in step {} of {}, window {} of {}", at->step + 1, at->steps, at->window + 1,
                      at->windows);
-}
-
-// To the observer
-
-void Plan::tell_begin() {
-  if (mode_ == Mode::brief) mode_ = Mode::brief_observed;
-  for (auto& lane : lanes_) lane.lacked = ReadyLane::kNothing;
-  observer_->begins(run_->signature, run_->sequence);
-  if (!problem_.block_counts.empty()) observer_->has_blocks(problem_);
-}
-
-void Plan::tell_move(ReadyLane& lane) {
-  const auto& step = lane.steps[lane.position];
-  const auto lacked = std::exchange(lane.lacked, ReadyLane::kNothing);
-  const auto receives = step.receives.size();
-  if (lacked < receives)
-    observer_->moves(number_of(lane), Awaited::message, step.from[lacked]);
-  else if (lacked < receives + step.sends.size())
-    observer_->moves(number_of(lane), Awaited::room, step.to[lacked - receives]);
-  else
-    observer_->moves(number_of(lane), lacked == ReadyLane::kStep ? Awaited::step : Awaited::nothing,
-                     rank_);
-}
-
-void Plan::tell_run(ReadyLane& lane, std::size_t bytes) {
-  observer_->ran({rank_, number_of(lane), static_cast<std::uint32_t>(lane.position), lane.window},
-                 bytes);
 }
 
 }  // namespace ccoll

@@ -4,7 +4,7 @@
 /// A guard around the reads of a step's slices.
 
 #include <cstddef>
-#include <vector>
+#include <span>
 
 #include "transport/link.hpp"
 
@@ -14,7 +14,7 @@ namespace ccoll {
 /// never take their memory back.
 class Reading {
  public:
-  explicit Reading(const std::vector<ReceiveLink*>& links) : links_(links) {}
+  explicit Reading(std::span<ReceiveLink* const> links) : links_(links) {}
   ~Reading() { static_cast<void>(end()); }
   Reading(const Reading&) = delete;
   Reading& operator=(const Reading&) = delete;
@@ -38,9 +38,21 @@ class Reading {
   }
 
  private:
-  const std::vector<ReceiveLink*>& links_;
+  const std::span<ReceiveLink* const> links_;
   std::size_t begun_ = 0;
   std::size_t ended_ = 0;
+};
+
+/// The same for one slice, where nothing in between throws.
+class SingleReading {
+ public:
+  explicit SingleReading(ReceiveLink& link) : link_(link) {}
+
+  std::size_t begin() { return link_.begin_read() ? 1 : 0; }
+  std::size_t end() { return link_.pop() ? 1 : 0; }
+
+ private:
+  ReceiveLink& link_;
 };
 
 }  // namespace ccoll

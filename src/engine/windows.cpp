@@ -4,6 +4,17 @@
 #include <algorithm>
 
 namespace ccoll {
+namespace {
+
+/// In an all_to_all_v of up to so many ranks, all send each other word that they have nothing.
+constexpr Rank kMostTold = 64;
+
+}  // namespace
+
+bool tells_empty_blocks(const Problem& problem) {
+  return sizes_are_private(problem) &&
+         (problem.kind != Kind::all_to_all || problem.size <= kMostTold);
+}
 
 std::uint64_t Windows::count() const {
   return std::max(least_, window_count(problem_, blocks_, {.slice_elems = slice_elems_}));

@@ -12,6 +12,10 @@
 
 namespace ccoll {
 
+/// Whether ranks with nothing for each other send a slice without data. In an all_to_all of many
+/// ranks, such slices would cost much more than the few of a sparse exchange.
+bool tells_empty_blocks(const Problem& problem);
+
 /// A range of elements of a buffer.
 struct Stretch {
   std::uint64_t first = 0;

@@ -8,6 +8,7 @@
 #include "comm/api/reductions.hpp"
 #include "comm/api/widening.hpp"
 #include "comm/failures/remarks.hpp"
+#include "engine/windows.hpp"
 #include "verify/verify.hpp"
 
 namespace ccoll {

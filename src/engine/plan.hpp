@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,6 +24,7 @@
 #include "engine/plan/step_executor.hpp"
 #include "engine/plan/traffic.hpp"
 #include "engine/plan_request.hpp"
+#include "engine/plan_standing.hpp"
 #include "engine/windows.hpp"
 #include "schedule/step_record.hpp"
 
@@ -74,29 +74,11 @@ class Plan {
                   const std::vector<std::uint64_t>& output_counts) const {
     return layout_.windows_with(block_counts, output_counts);
   }
-  /// The position of the first lane with open windows left; all numbers from 0. None if no lane has
-  /// any.
-  struct Stand {
-    std::size_t lane = 0;
-    std::size_t step = 0;
-    std::size_t steps = 0;
-    std::uint64_t window = 0;
-    std::uint64_t windows = 0;
-  };
-  std::optional<Stand> stand() const;
-  /// Grows with every step of the present run: shows whether it moves.
-  std::uint64_t steps_taken() const;
-  /// The position in words, for messages about a run that does not move: "in step 3 of 8, window 1
-  /// of 4".
-  std::string standing() const;
-  /// The ranks (of the communicator) for which the present run waits. `never_connected`: only those
-  /// whose link has never been connected. `in_the_way`: while a step is blocked, only the ranks
-  /// that block it, not those that have yet to take earlier sends.
-  enum class Which : std::uint8_t { all, never_connected, in_the_way };
-  std::vector<Rank> awaited(Which which = Which::all) const;
-  /// Ranks other than awaited() from which the rest of the run needs slices that have not come:
-  /// they may be late, or waiting themselves.
-  std::vector<Rank> silent() const;
+  /// Where the present run stands.
+  PlanStanding standing() const {
+    return PlanStanding(
+        {lanes_, layout_, executor_.outgoing(), count_check_.get(), limit_, rests_});
+  }
   /// Adds what its runs have sent and received so far, failed ones included.
   void add_traffic(TrafficTable& table) const { traffic_.add_to(table, lanes_, layout_, !done_); }
 

@@ -167,8 +167,8 @@ std::vector<Floats> results_of(const PartedCase& made, std::mt19937_64& random, 
       REQUIRE(moved);
       if (*moved) idle = 0;
       if (plan.rests()) {
-        CHECK(plan.awaited().empty());
-        CHECK_THAT(plan.standing(), Catch::Contains("have not reached the host yet"));
+        CHECK(plan.standing().awaited().empty());
+        CHECK_THAT(plan.standing().text(), Catch::Contains("have not reached the host yet"));
         // Its data arrives some time later.
         if (random() % 4 == 0) ranks[rank]->next_part(random), idle = 0;
       }

@@ -171,7 +171,7 @@ void CollectiveCalls::failed(Owned owned, Failure failure) {
   if (failure.kind == ErrorKind::peer_lost)
     failure.message =
         fmt::format("{}, {}: {}", communicator_.self().name_of(operation.run, operation.label),
-                    operation.plan->standing(), failure.message);
+                    operation.plan->standing().text(), failure.message);
   else if (failure.kind == ErrorKind::mismatch && operation.plan->different())
     return comparison_.ask_for_label(owned, operation, std::move(failure));
   else if (failure.kind != ErrorKind::mismatch)

@@ -27,11 +27,11 @@ void Waits::report(Owned owned) {
   };
   if (const auto* first = communicator_.collectives(owned).started()) {
     const auto& run = first->run;
-    const auto awaited = first->plan->awaited();
-    stands_.set(StandReport{
-        run.sequence,
-        first->plan->standing() + (awaited.empty() ? "" : ", waiting for " + list_ranks(awaited)),
-        first->stands.since.value_or(first->begun)});
+    const auto awaited = first->plan->standing().awaited();
+    stands_.set(StandReport{run.sequence,
+                            first->plan->standing().text() +
+                                (awaited.empty() ? "" : ", waiting for " + list_ranks(awaited)),
+                            first->stands.since.value_or(first->begun)});
     add(run.sequence,
         fmt::format("{} #{} of communicator {}", words_of(run.signature).kind, run.sequence,
                     shown_label(communicator_.self().name())),
@@ -84,8 +84,8 @@ std::string Waits::cycle_of(std::uint64_t sequence) const {
 
 void Waits::ask_for_stands(Owned owned, const CollectiveOperation& operation,
                            Clock::time_point now) {
-  Stands::Question question{operation.run.sequence, now, operation.plan->awaited()};
-  std::ranges::copy(operation.plan->silent(), std::back_inserter(question.ranks));
+  Stands::Question question{operation.run.sequence, now, operation.plan->standing().awaited()};
+  std::ranges::copy(operation.plan->standing().silent(), std::back_inserter(question.ranks));
   ask_for_stands(owned, std::move(question));
 }
 

@@ -220,7 +220,7 @@ void Failures::note(Owned owned, const Failure& failure) noexcept {
                                  : std::nullopt)
       return record_.losses().failed(*culprit);
     if (const auto* first = communicator_.collectives(owned).started())
-      for (const auto peer : first->plan->awaited(Plan::Which::in_the_way))
+      for (const auto peer : first->plan->standing().awaited(PlanStanding::Which::in_the_way))
         record_.losses().failed(peer);
     for (const auto& operation : communicator_.messages(owned).pending())
       if (operation->pattern.from) record_.losses().failed(*operation->pattern.from);

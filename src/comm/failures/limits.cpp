@@ -108,7 +108,7 @@ bool Limits::look_at(Owned owned, CollectiveOperation& operation, Clock::time_po
   auto& waits = communicator_.waits();
   const auto& verdict = failures_.verdict();
   if (operation.gate) set_gated(operation, now);
-  if (operation.started) operation.stands.look(operation.plan->steps_taken(), now);
+  if (operation.started) operation.stands.look(operation.plan->standing().steps_taken(), now);
   // The suspected peers may have been late themselves, as this call is now: they, or the end of the
   // suspicion, will soon tell what broke the link.
   if (now >= operation.deadline && !verdict.suspicion()) {
@@ -119,8 +119,8 @@ bool Limits::look_at(Owned owned, CollectiveOperation& operation, Clock::time_po
                     milliseconds(now - operation.begun), waits.whereabouts(operation, now)),
         std::nullopt};
     if (operation.started) {
-      auto needed = operation.plan->awaited();
-      std::ranges::copy(operation.plan->silent(), std::back_inserter(needed));
+      auto needed = operation.plan->standing().awaited();
+      std::ranges::copy(operation.plan->standing().silent(), std::back_inserter(needed));
       auto culprit = waits.stands().absent(operation.run.sequence, needed);
       if (!culprit && !needed.empty()) culprit = needed.front();
       if (culprit) late.culprit = self_.group().job_rank(*culprit);
@@ -161,7 +161,7 @@ void Limits::publish(Owned owned, CollectiveOperation& operation, Clock::time_po
   control.publish({self_.id(), operation.run.sequence, operation.run.signature, operation.note()},
                   self_.group().ring_neighbours());
   if (now - operation.begun >= Waits::kAgain)
-    waits.look_for(operation.plan->awaited(Plan::Which::never_connected));
+    waits.look_for(operation.plan->standing().awaited(PlanStanding::Which::never_connected));
   operation.publish_at = now + Waits::kAgain;
   waits.report(owned);
 }
@@ -219,7 +219,7 @@ std::optional<Failure> Limits::in_vain(Owned owned, const std::vector<Rank>& gon
   const auto& messages = communicator_.messages(owned);
   const auto has_left = [&](Rank rank) { return std::ranges::find(gone, rank) != gone.end(); };
   if (const auto* first = communicator_.collectives(owned).started()) {
-    const auto silent = first->plan->awaited(Plan::Which::never_connected);
+    const auto silent = first->plan->standing().awaited(PlanStanding::Which::never_connected);
     if (const auto found = std::ranges::find_if(silent, has_left); found != silent.end())
       return Failure{
           ErrorKind::peer_lost,

@@ -26,10 +26,11 @@ std::string Waits::whereabouts(const CollectiveOperation& operation, Clock::time
   const auto& [plan, run] = std::tie(operation.plan, operation.run);
   const auto cycle = cycle_of(run.sequence);
   if (!operation.started) return std::string(operation.not_begun()) + cycle;
-  const auto later = plan->silent();
-  return fmt::format("{}, for {:.0f} ms; it waits for {}{}{}{}", plan->standing(),
+  const auto standing = plan->standing();
+  const auto later = standing.silent();
+  return fmt::format("{}, for {:.0f} ms; it waits for {}{}{}{}", standing.text(),
                      1000 * seconds(operation.stands.until(now)),
-                     communicator_.self().ranks_text(plan->awaited()), cycle,
+                     communicator_.self().ranks_text(standing.awaited()), cycle,
                      later.empty() ? ""
                                    : fmt::format("; later steps need data not yet received from {}",
                                                  communicator_.self().ranks_text(later)),

@@ -47,12 +47,6 @@ void Progress::leave_to_background(Owned owned) {
 }
 
 bool Progress::wait(Owned owned, const Work::State& work, Clock::time_point limit) {
-  const bool is_over = wait_alone(owned, work, limit);
-  settle(owned);
-  return is_over;
-}
-
-bool Progress::wait_alone(Owned owned, const Work::State& work, Clock::time_point limit) {
   constexpr unsigned kRoundsBetweenLooks = 64;
   SpinPolicy patience(cores_.are_oversubscribed);
   Remaining remaining(work);
@@ -64,18 +58,18 @@ bool Progress::wait_alone(Owned owned, const Work::State& work, Clock::time_poin
       if (++rounds % kRoundsBetweenLooks != 0) continue;
       // Time limits hold even while something moves.
       const auto now = now_();
-      if (now >= limit) return remaining.none();
+      if (now >= limit) break;
       operations_.supervise(owned, now);
       if (!turns_.must_pass(rested) || remaining.none()) continue;
     }
     if (turns_.must_pass(rested)) {
-      if (limit != Clock::time_point::max() && now_() >= limit) return remaining.none();
+      if (limit != Clock::time_point::max() && now_() >= limit) break;
       rested = turns_.rest(owned, limit);
       continue;
     }
     if (patience.keep_polling()) continue;
     const auto now = now_();
-    if (now >= limit) return false;
+    if (now >= limit) break;
     const auto next = std::min({operations_.supervise(owned, now), limit, turns_.rest_until()});
     if (remaining.none()) break;
     waiter_->prepare();
@@ -84,7 +78,8 @@ bool Progress::wait_alone(Owned owned, const Work::State& work, Clock::time_poin
     waiter_->awake();
     turns_.end_rests(now_());
   }
-  return true;
+  settle(owned);
+  return remaining.none();
 }
 
 void Progress::sleep(Owned owned, const Work::State& work, Clock::time_point now,

@@ -123,7 +123,6 @@ class Progress {
   const Cores& cores() const { return cores_; }
 
  private:
-  bool wait_alone(Owned owned, const Work::State& work, Clock::time_point limit);
   void leave_to_background(Owned owned);
   void sleep(Owned owned, const Work::State& work, Clock::time_point now, Clock::time_point until);
 

@@ -26,7 +26,8 @@ std::vector<Rank> Communicator::Implementation::awaited(Owned owned,
     }
     // Whichever collective it is: the first one in the queue stands in its way.
     if (const auto* first = collective ? calls_.queue(owned).started() : nullptr)
-      std::ranges::copy(first->plan->awaited(Plan::Which::in_the_way), std::back_inserter(ranks));
+      std::ranges::copy(first->plan->standing().awaited(PlanStanding::Which::in_the_way),
+                        std::back_inserter(ranks));
     return ranks;
   } catch (...) {
     // No memory: this sleep is not counted.

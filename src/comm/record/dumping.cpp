@@ -48,10 +48,11 @@ dump::UnderWay Dumps::under_way(const CollectiveOperation& operation,
   shown.begun = times.of(operation.begun);
   shown.standing = operation.not_begun();
   if (!operation.started) return shown;
-  shown.standing = operation.plan->standing();
-  if (const auto at = operation.plan->stand())
+  const auto standing = operation.plan->standing();
+  shown.standing = standing.text();
+  if (const auto at = standing.position())
     shown.stand = dump::Stand{at->lane, at->step, at->steps, at->window, at->windows};
-  shown.waits_for = peers(operation.plan->awaited());
+  shown.waits_for = peers(standing.awaited());
   return shown;
 }
 

@@ -5,7 +5,6 @@
 /// parameter, so that the short executor pays for nothing that only the interpreter needs.
 
 #include <cstddef>
-#include <cstdint>
 
 #include "engine/plan/step_executor.hpp"
 

@@ -2,6 +2,8 @@
 #include "engine/plan/resolve.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 
 namespace ccoll {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/plan/traffic.hpp"
 
-#include <utility>
+#include <cstddef>
 
 namespace ccoll {
 

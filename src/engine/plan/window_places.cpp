@@ -5,6 +5,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "engine/memory_range.hpp"
 #include "kernels/stream.hpp"
 
 namespace ccoll {

@@ -5,6 +5,7 @@
 /// with gaps, blocks of different sizes.
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "engine/plan/block_layout.hpp"

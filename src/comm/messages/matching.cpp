@@ -3,7 +3,7 @@
 
 #include <iterator>
 
-#include "comm/messages/messages.hpp"
+#include "comm/messages/message_operation.hpp"
 
 namespace ccoll {
 

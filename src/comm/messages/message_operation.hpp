@@ -61,7 +61,7 @@ struct MessageOperation final : Operation {
   std::optional<CopierChoice::Transfer> transfer;  ///< recv: of the payload, once cleared to send
   std::vector<std::byte> head;                     ///< recv: eager data that is yet to land
   std::size_t landed_bytes = 0;                    ///< recv: of `head`, on its way
-  std::size_t position = 0;                        ///< in Messages::pending_
+  std::size_t position = 0;                        ///< in PendingMessages
   std::uint64_t record = 0;                        ///< its number for the flight recorder
 };
 

@@ -2,7 +2,8 @@
 #include "comm/messages/messages.hpp"
 
 #include <algorithm>
-#include <utility>
+
+#include "comm/messages/message_text.hpp"
 
 namespace ccoll {
 
@@ -25,42 +26,26 @@ std::shared_ptr<MessageOperation> MessageOperation::like(const MessageOperation&
 }
 
 Messages::Messages(const Group& group, LinkTable& links, const Limits& limits, ForCaller for_caller)
-    : group_(group), links_(links), limits_(limits), for_caller_(std::move(for_caller)) {
+    : group_(group),
+      links_(links),
+      limits_(limits),
+      pending_(std::move(for_caller)),
+      inbox_(group_, pending_) {
   links_.listen(kHeaderLane);
 }
 
-const Messages::Channel* Messages::channel_if_open(Rank peer) const {
-  const auto found = by_peer_.find(peer);
-  return found == by_peer_.end() ? nullptr : found->second;
-}
-
-void Messages::Channel::estimate(const CopyCosts& costs) {
-  constexpr auto kOneWay = CopyCosts::Pattern::one_way;
-  for (std::size_t i = 0; i < copier_choices.size(); i++) {
-    const auto bytes = least_bytes_of(i);
-    copier_choices[i].estimate(!costs.prefers_loan(kOneWay, bytes));
-  }
-}
-
-Result<Messages::Channel*> Messages::channel_to(Rank peer) {
-  if (const auto known = by_peer_.find(peer); known != by_peer_.end()) return known->second;
-  auto channel = std::make_unique<Channel>();
-  channel->peer = peer;
-  auto in = links_.receiver(peer, kHeaderLane);
+Result<Channel*> Messages::channel_to(Rank peer) {
+  if (auto* const known = channel_if_open(peer)) return known;
+  const auto in = links_.receiver(peer, kHeaderLane);
   if (!in) return tl::unexpected(in.error());
-  channel->in = *in;
-  if (const auto costs = known_copy_costs()) channel->estimate(*costs);
+  auto channel = std::make_unique<Channel>(
+      peer, **in, Channel::Shared{group_, links_, limits_, pending_, inbox_});
+  by_peer_.resize(std::max<std::size_t>(by_peer_.size(), peer + 1));
   // Registered only now that it is whole: a channel that is found gets used.
-  auto* const made = channels_.emplace_back(std::move(channel)).get();
-  by_peer_.emplace(peer, made);
-  return made;
+  return by_peer_[peer] = channels_.emplace_back(std::move(channel)).get();
 }
 
-Status Messages::open(std::optional<Rank> peer) {
-  if (peer) {
-    auto channel = channel_to(*peer);
-    return channel ? Status{} : tl::unexpected(channel.error());
-  }
+Status Messages::open_all() {
   for (const auto from : links_.arrived()) {
     const auto rank = group_.rank_of(from);
     if (!rank) continue;  // a rank of the job that has no part here
@@ -69,173 +54,85 @@ Status Messages::open(std::optional<Rank> peer) {
   return {};
 }
 
-Status Messages::open_out(Channel& channel) {
-  auto out = links_.sender(channel.peer, kHeaderLane);
-  if (!out) return tl::unexpected(out.error());
-  channel.out = *out;
-  return {};
-}
-
-Messages::Channel* Messages::enlist(const std::shared_ptr<MessageOperation>& operation) {
-  operation->position = pending_.size();
-  pending_.push_back(operation);
-  record_begin(*operation);
-  auto* channel = operation->pattern.from ? by_peer_.at(*operation->pattern.from) : nullptr;
-  if (channel != nullptr) channel->operations++;
-  return channel;
-}
-
 Status Messages::post(const std::shared_ptr<MessageOperation>& operation) {
-  CCOLL_TRY(open(operation->pattern.from));
-  auto* channel = enlist(operation);
+  const auto& from = operation->pattern.from;
+  if (from)
+    CCOLL_TRY(channel_to(*from));
+  else
+    CCOLL_TRY(open_all());
+  pending_.begin(operation);
   switch (operation->what) {
-    case What::send:
-      if (channel->out == nullptr) CCOLL_TRY(open_out(*channel));
-      channel->queued.push_back(operation.get());
+    case What::send: {
+      auto& sending = by_peer_[*from]->sending();
+      CCOLL_TRY(sending.open());
+      sending.queue(*operation);
       return {};
+    }
     case What::recv:
-      operation->stage = Stage::posted;
-      return receive_now(*operation);
+      if (const auto message = inbox_.post(*operation))
+        return by_peer_[message->envelope.from]->receiving().take(*operation, *message);
+      return {};
     case What::probe:
-      operation->stage = Stage::posted;
-      probes_.push_back(operation.get());
-      answer_probes();
+      inbox_.post_probe(*operation);
       return {};
   }
   return {};
+}
+
+Result<std::optional<Received>> Messages::look(const Pattern& pattern) {
+  if (pattern.from)
+    CCOLL_TRY(channel_to(*pattern.from));
+  else
+    CCOLL_TRY(open_all());
+  for (auto& channel : channels_)
+    if (pattern.from.value_or(channel->peer()) == channel->peer())
+      CCOLL_TRY(channel->receiving().read_eager_slices());
+  return inbox_.look(pattern);
 }
 
 Result<bool> Messages::advance(Attention attention) {
   const bool everyone = attention == Attention::everyone;
-  if (over_ || (pending_.empty() && !everyone)) return false;
-  moved_ = false;
-  const bool listen = everyone || one_for_any() != nullptr;
-  if (listen) CCOLL_TRY(open(std::nullopt));
+  if (over_ || (!busy() && !everyone)) return false;
+  pending_.begin_round();
+  const bool listen = everyone || inbox_.one_for_any() != nullptr;
+  if (listen) CCOLL_TRY(open_all());
   std::size_t ended = 0;
   for (auto& channel : channels_) {
-    if (channel->operations > 0 || listen) CCOLL_TRY(advance(*channel, listen));
-    ended += channel->ended && channel->peer != group_.rank() ? 1 : 0;
+    if (channel->is_in_use() || listen) CCOLL_TRY(channel->advance(listen));
+    ended += channel->receiving().has_ended() && channel->peer() != group_.rank() ? 1 : 0;
   }
   if (ended > 0 && ended == group_.size() - 1)
-    if (const auto* waiting = one_for_any())
+    if (const auto* waiting = inbox_.one_for_any())
       return fail(ErrorKind::peer_lost, "{}: all other ranks have left", name_of(*waiting));
-  return moved_;
+  return pending_.has_moved();
+}
+
+void Messages::finish(const std::shared_ptr<MessageOperation>& send) {
+  pending_.begin(send);
+  by_peer_[*send->pattern.from]->sending().finish(*send);
 }
 
 bool Messages::may_be_direct(const MessageOperation& operation) const {
   if (operation.bytes <= limits_.eager_bytes || !operation.pattern.from) return false;
   const auto* const channel = channel_if_open(*operation.pattern.from);
-  if (channel == nullptr) return false;
-  return operation.what == What::send
-             ? channel->out_bulk != nullptr && channel->out_bulk->connected()
-             : channel->in_bulk != nullptr && channel->in_bulk->connected();
+  return channel != nullptr && channel->may_be_direct(operation.what);
 }
 
 Result<std::shared_ptr<const DirectMemory>> Messages::make_direct(const MessageOperation& operation,
                                                                   const ExportedMemory& memory) {
   // The link may have ended since may_be_direct() was asked.
   if (!may_be_direct(operation)) return fail(ErrorKind::aborted, "there is no link any more");
-  const auto& channel = *by_peer_.at(*operation.pattern.from);
-  return operation.what == What::send ? channel.out_bulk->make_direct(memory)
-                                      : channel.in_bulk->make_direct(memory);
-}
-
-Status Messages::advance(Channel& channel, bool listen) {
-  if (!channel.landing.empty()) CCOLL_TRY(end_landed(channel));
-  if (channel.out != nullptr) {
-    CCOLL_TRY(push_control(channel));
-    CCOLL_TRY(push_eager_slices(channel));
-    CCOLL_TRY(flush(channel));
-  }
-  if (channel.operations > 0 || listen) CCOLL_TRY(read_eager_slices(channel));
-  // Push payloads first: a peer can read them while this rank is busy with reading for itself.
-  CCOLL_TRY(push_payloads(channel));
-  return read_payloads(channel);
-}
-
-const MessageOperation* Messages::one_for_any() const {
-  if (const auto* recv = matcher_.one_from_any()) return recv;
-  const auto probe = std::ranges::find_if(
-      probes_, [](const MessageOperation* each) { return !each->pattern.from; });
-  return probe == probes_.end() ? nullptr : *probe;
-}
-
-void Messages::complete(MessageOperation& operation, std::optional<Failure> failure) {
-  if (operation.pattern.from) by_peer_.at(*operation.pattern.from)->operations--;
-  // Keep it alive until it says that it is done.
-  const auto held = std::move(pending_[operation.position]);
-  if (operation.position + 1 < pending_.size()) {
-    pending_[operation.position] = std::move(pending_.back());
-    pending_[operation.position]->position = operation.position;
-  }
-  pending_.pop_back();
-  record_end(*held, failure.has_value());
-  if (tracing_ != nullptr && !failure && held->what != What::probe) trace(*held);
-  if (failure) held->failure = for_caller_(std::move(*failure), held->label);
-  held->end();
-  // Set this even if nothing is left: a thread that waits for it must not sleep now.
-  moved_ = true;
-}
-
-void Messages::record_begin(MessageOperation& operation) {
-  if (recorder_ == nullptr || operation.what == What::probe) return;
-  operation.record = recorder_->message(operation.what == What::send, operation.bytes,
-                                        operation.pattern.from.value_or(FlightRecorder::kAny),
-                                        operation.pattern.tag.value_or(FlightRecorder::kAny),
-                                        operation.type, FlightRecorder::State::begun);
-}
-
-void Messages::record_end(const MessageOperation& operation, bool failed) {
-  if (recorder_ == nullptr || operation.what == What::probe) return;
-  using State = FlightRecorder::State;
-  auto* const message =
-      recorder_->message_ended(operation.record, failed ? State::failed : State::ended);
-  if (message == nullptr || failed || !operation.received) return;
-  message->peer = static_cast<Rank>(operation.received->from);
-  message->tag = static_cast<std::uint32_t>(operation.received->tag);
-  message->bytes = operation.received->bytes;
-}
-
-void Messages::trace(const MessageOperation& operation) {
-  Tracing::Message message{.is_send = operation.what == What::send,
-                           .type = operation.type,
-                           .peer = operation.pattern.from.value_or(0),
-                           .tag = operation.pattern.tag.value_or(0),
-                           .bytes = operation.bytes,
-                           .begun = Tracing::time_of(operation.begun)};
-  if (const auto& received = operation.received) {
-    message.peer = static_cast<Rank>(received->from);
-    message.tag = static_cast<std::uint32_t>(received->tag);
-    message.bytes = received->bytes;
-  }
-  tracing_->message(message);
+  return by_peer_[*operation.pattern.from]->make_direct(operation.what, memory);
 }
 
 void Messages::add_traffic(TrafficTable& table) const {
   for (const auto& [key, traffic] : past_) table[key] += traffic;
-  add_channels(table);
-}
-
-void Messages::add_channels(TrafficTable& table) const {
-  for (const auto& channel : channels_) {
-    const auto& [sent, bytes_sent, received, bytes_received, retries] = channel->traffic;
-    if (sent > 0)
-      table[{channel->peer, channel->out->report().transport}] += {sent, bytes_sent, 0, 0, 0};
-    if (received > 0)
-      table[{channel->peer, channel->in->report().transport}] +=
-          {0, 0, received, bytes_received, 0};
-  }
-}
-
-void Messages::give_up(MessageOperation& probe, Failure failure) {
-  std::erase(probes_, &probe);
-  complete(probe, std::move(failure));
+  for (const auto& channel : channels_) channel->add_traffic(table);
 }
 
 void Messages::end_all(const Failure& failure) {
-  add_channels(past_);
-  matcher_.clear();
-  probes_.clear();
+  for (const auto& channel : channels_) channel->add_traffic(past_);
+  inbox_.clear();
   channels_.clear();
   by_peer_.clear();
   end_pending(failure);
@@ -243,19 +140,49 @@ void Messages::end_all(const Failure& failure) {
 
 void Messages::end_pending(const Failure& failure) {
   over_ = true;
-  for (const auto& operation : std::exchange(pending_, {})) {
-    record_end(*operation, true);
-    operation->failure = for_caller_(failure, operation->label);
-    operation->end();
-  }
+  pending_.end_all(failure);
 }
 
-tl::unexpected<Failure> Messages::lost(const MessageOperation& operation,
-                                       const Failure& failure) const {
-  auto told = failure;
-  told.message =
-      fmt::format("{}, {}: {}", name_of(operation), standing(operation), failure.message);
-  return tl::unexpected(std::move(told));
+std::string Messages::name_of(const MessageOperation& operation) const {
+  return ccoll::name_of(operation, group_.rank());
+}
+
+std::string Messages::standing(const MessageOperation& operation) const {
+  if (operation.stage != Stage::posted) return standing_of(operation, "");
+  std::vector<Rank> ranks;
+  for (const auto& channel : channels_)
+    if (operation.pattern.from.value_or(channel->peer()) == channel->peer())
+      ranks.push_back(channel->peer());
+  return standing_of(operation, others_waiting(inbox_.matcher(), ranks));
+}
+
+std::vector<Rank> Messages::awaited(const MessageOperation& operation) const {
+  if (operation.stage == Stage::landing) return {};
+  if (operation.pattern.from) return {*operation.pattern.from};
+  std::vector<Rank> ranks;
+  for (Rank rank = 0; rank < group_.size(); rank++) {
+    const auto* const channel = channel_if_open(rank);
+    const bool may_send = channel == nullptr || !channel->receiving().has_ended();
+    if (rank != group_.rank() && may_send) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+bool Messages::hears(Rank rank) const {
+  const auto* const channel = channel_if_open(rank);
+  return rank == group_.rank() || (channel != nullptr && channel->receiving().link().connected());
+}
+
+bool Messages::in_vain(const MessageOperation& operation,
+                       const std::function<bool(Rank)>& has_left) const {
+  const auto silent = [&](Rank rank) {
+    const auto* const channel = channel_if_open(rank);
+    if (channel == nullptr) return has_left(rank);
+    return (has_left(rank) || channel->receiving().has_ended()) &&
+           !channel->is_connected(operation.stage);
+  };
+  const auto ranks = awaited(operation);
+  return !ranks.empty() && std::ranges::all_of(ranks, silent);
 }
 
 }  // namespace ccoll

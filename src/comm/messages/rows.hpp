@@ -4,7 +4,7 @@
 /// A message's bytes between its buffer, which may be rows with gaps between them, and contiguous
 /// memory.
 
-#include "comm/messages/messages.hpp"
+#include "comm/messages/message_operation.hpp"
 #include "engine/memory_range.hpp"
 
 namespace ccoll {

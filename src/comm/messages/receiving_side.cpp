@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <string>
 
 #include "comm/messages/message_text.hpp"
 #include "comm/messages/rows.hpp"

@@ -31,6 +31,7 @@
 #include "transport/link_id_wire.hpp"
 #include "transport/verbs/link.hpp"
 #include "transport/verbs/listener.hpp"
+#include "transport/verbs/pair_ends.hpp"
 
 namespace ccoll::verbs {
 namespace {
@@ -141,7 +142,7 @@ class Maker {
   Result<Opened> open(const LinkId& id, const PortChoice& choice,
                       std::optional<std::uint32_t> number = std::nullopt) {
     const auto end = id.from == context_.rank ? End::sends : End::receives;
-    auto share = budget_->take(QueuePair::kMemoryBytes);
+    auto share = budget_->take(SlotMemory::kBytes);
     if (!share)
       return fail(ErrorKind::exhausted,
                   "the slots of rank {}'s RDMA links may take {} MiB, of which {} are taken "
@@ -150,7 +151,7 @@ class Maker {
     auto pair = pair_for({id.communicator, end == End::sends ? id.to : id.from, id.lane}, end,
                          number, choice);
     if (!pair) return tl::unexpected(pair.error());
-    auto address = (*pair)->open(end, std::move(share));
+    auto address = (*pair)->ends().open(end, std::move(share));
     if (!address) return tl::unexpected(address.error());
     return Opened{std::move(*pair), *address};
   }
@@ -179,7 +180,8 @@ class Maker {
                                const PortChoice& choice) {
     {
       std::lock_guard lock(mutex_);
-      if (auto there = pairs_[joint].lock(); there && there->is_free(end, number)) return there;
+      if (auto there = pairs_[joint].lock(); there && there->ends().is_free(end, number))
+        return there;
     }
     const auto devices = Devices::of_process();
     if (!devices) return tl::unexpected(devices.error());
@@ -250,12 +252,12 @@ asio::awaitable<Result<PairPointer>> connect(std::shared_ptr<Maker> maker, LinkI
   if (!sent) co_return tl::unexpected(sent.error());
   const auto address = co_await answer_of(socket);
   if (!address) co_return tl::unexpected(address.error());
-  const auto connected = opened->pair->connect(End::sends, *address);
+  const auto connected = opened->pair->ends().connect(End::sends, *address);
   if (!connected) co_return tl::unexpected(connected.error());
   const std::string ready(1, kReady);
   const auto told = co_await write_all(socket, ready);
   if (!told) co_return tl::unexpected(told.error());
-  opened->pair->confirm();
+  opened->pair->ends().confirm();
   co_return std::move(opened->pair);
 }
 
@@ -322,7 +324,8 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
 
   void listen(std::shared_ptr<Arrivals> arrivals) override { meeting_.listen(std::move(arrivals)); }
   void forget(std::uint64_t communicator) override {
-    meeting_.forget(communicator, [](const PairPointer& pair) { pair->forsake(End::receives); });
+    meeting_.forget(communicator,
+                    [](const PairPointer& pair) { pair->ends().forsake(End::receives); });
     maker_->drop_gone();
     std::lock_guard lock(mutex_);
     completion_groups_.erase(communicator);
@@ -378,9 +381,9 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
     // If the sender has failed, both ends fall back, and this one has nothing to report.
     self = transport.lock();
     if (!self || !answered || !ready) co_return;
-    opened->pair->confirm();
+    opened->pair->ends().confirm();
     if (const auto refused = self->meeting_.arrive(id, opened->pair))
-      (*refused)->forsake(End::receives);
+      (*refused)->ends().forsake(End::receives);
   }
 
   /// Opens and connects this end of the link.
@@ -389,7 +392,7 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
     if (!choice) return tl::unexpected(choice.error());
     auto opened = maker_->open(id, *choice, address.number);
     if (!opened) return opened;
-    CCOLL_TRY(opened->pair->connect(End::receives, address));
+    CCOLL_TRY(opened->pair->ends().connect(End::receives, address));
     return opened;
   }
 

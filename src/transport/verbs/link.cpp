@@ -5,6 +5,7 @@
 
 #include "core/crc32c.hpp"
 #include "transport/corruption.hpp"
+#include "transport/verbs/pair_ends.hpp"
 
 namespace ccoll::verbs {
 namespace {
@@ -40,7 +41,7 @@ PairPointer take_over(End end, PairDelivery& delivery, const std::shared_ptr<Wai
 /// `pair`: null if it has not been taken over.
 void let_go(End end, const PairPointer& pair, PairDelivery& delivery) {
   if (pair) return pair->leave(end);
-  if (const auto untaken = delivery.take()) (*untaken)->forsake(end);
+  if (const auto untaken = delivery.take()) (*untaken)->ends().forsake(end);
 }
 
 }  // namespace
@@ -81,7 +82,7 @@ std::byte* VerbsSendLink::room(std::size_t bytes) {
   if (fallback_link_) [[unlikely]]
     return fallback_link_->room(bytes);
   // Do not ask has_room() here: the queue pair may have failed since the caller asked.
-  CCOLL_CHECK(pair_ && pair_->has_slot() && bytes <= QueuePair::kSlotBytes, "{} bytes to rank {}",
+  CCOLL_CHECK(pair_ && pair_->has_slot() && bytes <= SlotMemory::kSlotBytes, "{} bytes to rank {}",
               bytes, id_.to);
   return pair_->room();
 }

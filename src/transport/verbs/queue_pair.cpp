@@ -26,47 +26,9 @@ constexpr std::chrono::microseconds kNap{200};
 Result<std::shared_ptr<QueuePair>> QueuePair::make(const Devices& devices, const PortChoice& choice,
                                                    std::shared_ptr<Peer> peer) {
   std::shared_ptr<QueuePair> made(new QueuePair(devices, std::move(peer)));
-  CCOLL_TRY(
-      made->device_.create(choice, {made->peer_->rank, made->peer_->host, {}}, kSends, kReceives));
+  CCOLL_TRY(made->device_.create(choice, {made->peer_->rank, made->peer_->host, {}},
+                                 SendQueue::kRequests, kReceives));
   return made;
-}
-
-bool QueuePair::is_free(End end, std::optional<std::uint32_t> number) {
-  std::lock_guard lock(mutex_);
-  return !is_over_ && !slots_of(end).memory &&
-         (!number || peer_number_.value_or(*number) == *number);
-}
-
-Result<QueuePairAddress> QueuePair::open(End end, SlotBudget::Share share) {
-  // A shared mapping: after fork(), the device and this process keep the same pages.
-  auto memory = Segment::make("ccoll-rdma", kMemoryBytes);
-  if (!memory) return tl::unexpected(memory.error());
-  (*memory)->close_file();
-  std::lock_guard lock(mutex_);
-  Slots& slots = slots_of(end);
-  slots.share = std::move(share);
-  slots.memory = std::move(*memory);
-  const auto registered = device_.register_slots(slots.memory->data(), kMemoryBytes);
-  if (!registered) return tl::unexpected(registered.error());
-  slots.registration = *registered;
-  auto address = device_.address();
-  address.key = slots.registration->rkey;
-  address.base = reinterpret_cast<std::uint64_t>(slots.memory->data());
-  return address;
-}
-
-Status QueuePair::connect(End end, const QueuePairAddress& peer) {
-  std::lock_guard lock(mutex_);
-  if (!peer_number_) {
-    peer_number_ = peer.number;
-    connected_ = device_.connect(peer);
-  }
-  if (!connected_) return connected_;
-  if (*peer_number_ != peer.number)
-    return fail(ErrorKind::unsupported, "it answers for another queue pair than before");
-  slots_of(end).peer_key = peer.key;
-  slots_of(end).peer_base = peer.base;
-  return {};
 }
 
 Status QueuePair::attach(std::shared_ptr<Waiter> waiter,
@@ -93,7 +55,7 @@ bool QueuePair::poll() {
   if (take_some() > 0) return true;
   if (received_.untold() >= kCreditBatch) tell_popped();
   if (!waiter_ || !waiter_->announced()) return false;
-  const auto moved = [&] { return received_.arrived() + sent_.credited() + completed_; };
+  const auto moved = [&] { return received_.arrived() + sent_.credited() + sends_.completed(); };
   const auto before = moved();
   completion_group_->look();
   return moved() != before || failure() != nullptr;
@@ -104,36 +66,18 @@ void QueuePair::look_before_sleep() {
   while (take_some() > 0) {
   }
   if (received_.untold() >= kCreditBatch) tell_popped();
-  watch();
-  if (is_armed_) return;
-  arm();
-  take_some();
-}
-
-void QueuePair::watch() {
-  if (failure_) return;
-  switch (watchdog_.look(posted_, completed_, device_.settings())) {
-    case Watchdog::Advice::wait:
-      return;
-    case Watchdog::Advice::ask:
-      // If there is no room for it, enough signalled requests are outstanding.
-      if (may_say()) post_nothing();
-      return;
-    case Watchdog::Advice::give_up:
-      return fail_with(
-          failure_of_stalled(Watchdog::patience(device_.settings()), device_.path_now()));
+  if (!failure_) {
+    const auto& slots = ends_.out().peer_base != 0 ? ends_.out() : ends_.in();
+    if (auto failure = sends_.watch(slots.peer_base, slots.peer_key))
+      fail_with(std::move(*failure));
   }
-}
-
-void QueuePair::post_nothing() {
-  ibv_send_wr request{};
-  request.wr_id = ++posted_;
-  request.opcode = IBV_WR_RDMA_WRITE;
-  request.send_flags = IBV_SEND_SIGNALED;
-  const Slots& slots = out_.peer_base != 0 ? out_ : in_;
-  request.wr.rdma.remote_addr = slots.peer_base;
-  request.wr.rdma.rkey = slots.peer_key;
-  post(request);
+  if (is_armed_) return;
+  is_armed_ = device_.arm();
+  if (!is_armed_)
+    fail_with({ErrorKind::internal,
+               fmt::format("the completion queue of {} cannot be armed", device_.path().device),
+               std::nullopt});
+  take_some();
 }
 
 int QueuePair::take_some() {
@@ -152,21 +96,12 @@ int QueuePair::take_some() {
 }
 
 void QueuePair::look_for_events() {
-  if (forsaken_.load(std::memory_order_relaxed) != 0) [[unlikely]]
-    say(Word::leaves, forsaken_.exchange(0));
+  if (const auto forsaken = ends_.take_forsaken(); forsaken != 0) [[unlikely]]
+    say(Word::leaves, forsaken);
   const auto event = device_.alarm().raised();
   if (!event) return;
   failure_.reset();  // it came from a flushed request
   fail_with(*verbs::failure_of(*event, device_.path()));
-}
-
-void QueuePair::arm() {
-  if (device_.arm())
-    is_armed_ = true;
-  else
-    fail_with({ErrorKind::internal,
-               fmt::format("the completion queue of {} cannot be armed", device_.path().device),
-               std::nullopt});
 }
 
 void QueuePair::take(const ibv_wc& completion) {
@@ -185,7 +120,7 @@ void QueuePair::take(const ibv_wc& completion) {
   if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM)
     take_word(ntohl(completion.imm_data), completion.byte_len);
   else
-    completed_ = completion.wr_id;
+    sends_.complete(completion.wr_id);
 }
 
 void QueuePair::take_word(std::uint32_t immediate, std::uint32_t bytes) {
@@ -219,34 +154,26 @@ void QueuePair::take_word(std::uint32_t immediate, std::uint32_t bytes) {
 }
 
 ibv_send_wr QueuePair::request_of(Word word, std::uint64_t count, bool is_signalled) {
-  ibv_send_wr request{};
-  request.wr_id = ++posted_;
-  request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  auto request = sends_.next(IBV_WR_RDMA_WRITE_WITH_IMM);
   request.imm_data = htonl(static_cast<std::uint32_t>(word) << 2 * kCountBits |
                            counted(count) << kCountBits | counted(received_.tell()));
   if (is_signalled) request.send_flags |= IBV_SEND_SIGNALED;
   return request;
 }
 
-void QueuePair::to_same_place(ibv_send_wr& request, const Slots& slots, std::uint64_t address) {
-  request.wr.rdma.remote_addr =
-      slots.peer_base + (address - reinterpret_cast<std::uint64_t>(slots.memory->data()));
-  request.wr.rdma.rkey = slots.peer_key;
-}
-
-void QueuePair::post(ibv_send_wr& first) {
-  if (const int code = device_.post(first); code != 0)
-    fail_with(failure_to_post("to send", code, device_.path()));
+void QueuePair::say(Word word, std::uint64_t count) {
+  auto request = request_of(word, count, true);
+  post(request);
 }
 
 void QueuePair::see_off() {
-  const bool has_data = outstanding() > 0 && !sent_.are_free();
+  const bool has_data = !sends_.is_idle() && !sent_.are_free();
   say(Word::leaves, kBothEnds);
   const auto patience = peer_->is_silent.load(std::memory_order_relaxed) ? kPatienceForSilence
                         : has_data                                       ? kPatienceForData
                                                                          : kPatienceForLeave;
   const auto begun = std::chrono::steady_clock::now();
-  while (!failure_ && left_ != kBothEnds && completed_ != posted_) {
+  while (!failure_ && left_ != kBothEnds && !sends_.is_idle()) {
     if (poll()) continue;
     const auto waited = std::chrono::steady_clock::now() - begun;
     if (waited > patience) return peer_->is_silent.store(true, std::memory_order_relaxed);
@@ -265,14 +192,11 @@ void QueuePair::leave(End end) {
 }
 
 void QueuePair::end() {
-  {
-    std::lock_guard lock(mutex_);
-    is_over_ = true;
-  }
+  ends_.close();
   waiter_.reset();
   if (completion_group_) completion_group_->remove(*this);
   completion_group_.reset();
-  if (is_confirmed_.exchange(false) && !failure_ && left_ != kBothEnds) see_off();
+  if (ends_.take_confirmed() && !failure_ && left_ != kBothEnds) see_off();
 }
 
 QueuePair::~QueuePair() {
@@ -280,8 +204,7 @@ QueuePair::~QueuePair() {
   end();
   // Before its slots' memory goes.
   device_.close();
-  for (const auto* const slots : {&out_, &in_})
-    if (slots->registration != nullptr) device_.release_slots(slots->registration);
+  ends_.release();
 }
 
 }  // namespace ccoll::verbs

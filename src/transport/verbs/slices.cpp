@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How slices travel through a queue pair (pushed or lent, to a slot or to the receiver's memory),
 // and how the device gives back the caller's memory.
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -29,12 +28,12 @@ void mix_checksum(SlotHead& head) {
 void QueuePair::push(const SliceHeader& header) { send(header, room(), nullptr); }
 
 bool QueuePair::lend(const SliceHeader& header, const std::byte* data) {
-  auto memory = take_announced(data, header.bytes);
+  auto memory = lent_.take(data, header.bytes);
   if (header.bytes < kWorthPlacing && !(memory && memory->is_exported())) return false;
   if (!memory) memory = device_.find(data, header.bytes);
   if (!memory) return false;
   send(header, data, memory.get());
-  lent_until_ = posted_;
+  lent_.lend_until(sends_.posted());
   return true;
 }
 
@@ -52,15 +51,14 @@ void QueuePair::send(const SliceHeader& header, const std::byte* payload,
   SlotHead head{taken_.seen(), offer != nullptr, header};
   mix_checksum(head);
   std::memcpy(place, &head, sizeof head);
+  const auto key = ends_.out().registration->lkey;
   std::array<ibv_sge, 2> parts{{
-      {address_of(place), sizeof head, out_.registration->lkey},
-      {address_of(payload), header.bytes,
-       lent != nullptr ? lent->local_key() : out_.registration->lkey},
+      {address_of(place), sizeof head, key},
+      {address_of(payload), header.bytes, lent != nullptr ? lent->local_key() : key},
   }};
   ibv_send_wr placing{};
   if (offer != nullptr) {
-    placing.wr_id = ++posted_;
-    placing.opcode = IBV_WR_RDMA_WRITE;
+    placing = sends_.next(IBV_WR_RDMA_WRITE);
     placing.sg_list = &parts[1];
     placing.num_sge = 1;
     placing.wr.rdma.remote_addr = offer->address + (sent_.bytes() - offer->begin);
@@ -75,19 +73,9 @@ void QueuePair::send(const SliceHeader& header, const std::byte* payload,
   if (offer == nullptr && lent == nullptr) parts[0].length += header.bytes;
   if (request.num_sge == 1 && parts[0].length <= device_.most_inline())
     request.send_flags |= IBV_SEND_INLINE;
-  to_same_place(request, out_, address_of(place));
+  ends_.out().to_same_place(request, address_of(place));
   placing.next = &request;
   post(offer != nullptr ? placing : request);
-}
-
-std::shared_ptr<const Registration> QueuePair::take_announced(const std::byte* data,
-                                                              std::size_t bytes) {
-  const auto next =
-      std::ranges::find_if(announced_, [](const auto& each) { return each.left > 0; });
-  if (next == announced_.end()) return nullptr;
-  if (data != next->data + (next->bytes - next->left) || bytes > next->left) return nullptr;
-  next->left -= bytes;
-  return next->memory;
 }
 
 void QueuePair::announce(const std::byte* data, std::size_t bytes,
@@ -96,7 +84,7 @@ void QueuePair::announce(const std::byte* data, std::size_t bytes,
     if (bytes < kWorthRegistering || failure_ || device_.find(data, bytes)) return;
     memory = device_.register_memory(data, bytes);
   }
-  if (memory) announced_.push_back({std::move(memory), data, bytes, bytes});
+  if (memory) lent_.announce(std::move(memory), data, bytes);
 }
 
 Result<std::shared_ptr<const DirectMemory>> QueuePair::make_direct(
@@ -116,45 +104,42 @@ std::shared_ptr<const Registration> QueuePair::registration_of(
   return registration;
 }
 
-void QueuePair::drop_announced() {
-  std::erase_if(announced_, [](const Announced& each) { return each.left == 0; });
-}
-
 bool QueuePair::take_offer(std::uint32_t count) {
   // Without a slice that was pushed there may be no place yet.
   if (sent_.pushed() == 0 || count != counted(taken_.seen() + 1)) return false;
   Offer offer;
-  std::memcpy(&offer, offer_place(out_, taken_.seen()), sizeof offer);
+  std::memcpy(&offer, ends_.out().offer_place(taken_.seen()), sizeof offer);
   return taken_.take(offer);
 }
 
 void QueuePair::offer(std::uint64_t begin, std::byte* data, std::size_t bytes, bool is_of_one,
                       std::shared_ptr<const Registration> memory) {
   // The peer must be ready: a missed offer would be sent again, much later.
-  if (received_.arrived() == 0 || failure_ || peer_left(End::sends) || !may_say() ||
-      !made_.has_room())
+  if (received_.arrived() == 0 || failure_ || peer_left(End::sends) ||
+      !sends_.has_room_for_word() || !made_.has_room())
     return;
   if (!memory) memory = device_.find(data, bytes);
   if (!memory && !is_of_one && bytes >= kWorthRegistering)
     memory = device_.register_memory(data, bytes);
   if (!memory) return;
-  std::byte* const place = offer_place(in_, made_.made());
+  const auto& slots = ends_.in();
+  std::byte* const place = slots.offer_place(made_.made());
   const auto key = memory->remote_key();
   const bool is_for_all = memory->is_exported();
   const Offer offer = made_.make({begin, bytes, address_of(data), key, is_of_one, is_for_all, 0},
                                  std::move(memory));
   std::memcpy(place, &offer, sizeof offer);
-  ibv_sge part{address_of(place), sizeof offer, in_.registration->lkey};
+  ibv_sge part{address_of(place), sizeof offer, slots.registration->lkey};
   auto request = request_of(Word::offer, made_.made(), true);
   if (part.length <= device_.most_inline()) request.send_flags |= IBV_SEND_INLINE;
   request.sg_list = &part;
   request.num_sge = 1;
-  to_same_place(request, in_, part.addr);
+  slots.to_same_place(request, part.addr);
   post(request);
 }
 
 std::optional<ReceiveLink::View> QueuePair::front() {
-  const std::byte* const place = slot(in_, received_.popped()) + kPayloadAt;
+  const std::byte* const place = ends_.in().payload(received_.popped());
   SlotHead head;
   std::memcpy(&head, place - sizeof head, sizeof head);
   mix_checksum(head);
@@ -162,7 +147,7 @@ std::optional<ReceiveLink::View> QueuePair::front() {
   const auto came = received_.front_bytes();
   if (!made_.has_seen(head.offers_seen)) return std::nullopt;
   if (head.is_placed == 0) {
-    if (bytes > kSlotBytes || came != sizeof head + bytes) return std::nullopt;
+    if (bytes > SlotMemory::kSlotBytes || came != sizeof head + bytes) return std::nullopt;
     return ReceiveLink::View{head.slice, place};
   }
   const std::byte* const placed = made_.place_of(received_.popped_bytes(), bytes);
@@ -178,17 +163,17 @@ void QueuePair::pop(std::size_t bytes) {
 }
 
 void QueuePair::tell_popped() {
-  if (may_say() && !peer_left(End::sends)) say(Word::credit, 0);
+  if (sends_.has_room_for_word() && !peer_left(End::sends)) say(Word::credit, 0);
 }
 
 void QueuePair::revoke() {
   if (!device_.has_pair()) return;
-  if (drained() && made_.empty()) return announced_.clear();
+  if (drained() && made_.empty()) return lent_.clear();
   if (!failure_ && left_ != kBothEnds) {
     // Without this, the peer's links to this rank would wait for answers that never come.
     say(Word::leaves, kBothEnds);
     const auto end = std::chrono::steady_clock::now() + kPatienceForFarewell;
-    while (!failure_ && completed_ != posted_ && std::chrono::steady_clock::now() < end)
+    while (!failure_ && !sends_.is_idle() && std::chrono::steady_clock::now() < end)
       if (take_some() <= 0) std::this_thread::yield();
   }
   if (!failure_)
@@ -198,8 +183,7 @@ void QueuePair::revoke() {
         std::nullopt};
   is_cause_known_ = true;
   device_.destroy_pair();
-  lent_until_ = 0;
-  announced_.clear();
+  lent_.clear();
   made_.clear();
 }
 

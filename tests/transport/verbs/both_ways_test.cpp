@@ -9,6 +9,7 @@
 #include "rdma/faults.hpp"
 #include "transport/pair.hpp"
 #include "transport/registered_memory.hpp"
+#include "transport/verbs/pair_ends.hpp"
 #include "transport/verbs/queue_pair.hpp"
 
 using namespace ccoll;
@@ -345,7 +346,7 @@ TEST_CASE("rdma: so many links as there is slot memory for use RDMA, the rest TC
   CAPTURE(most);
   Pair::Setting setting;
   setting.next = find_transport("tcp");
-  setting.slot_memory_bytes = most * verbs::QueuePair::kMemoryBytes + 1;
+  setting.slot_memory_bytes = most * verbs::SlotMemory::kBytes + 1;
   Both both(setting);
   std::vector<std::pair<std::unique_ptr<SendLink>, std::unique_ptr<ReceiveLink>>> earlier;
   for (std::uint16_t link = 0; link < 8; link++) {

@@ -54,11 +54,11 @@ const std::map<std::string, std::string> kMayInclude = {
     {"gpu/team", "core system kernels/device gpu gpu/cuda gpu/kernel gpu/program gpu/staging"},
     {"comm", ""},
     {"comm/api",
-     "core system schedule algorithms kernels rendezvous transport engine gpu "
+     "core system schedule rendezvous transport engine gpu "
      "comm/collectives comm/failures comm/groups comm/messages comm/progress comm/record "
      "comm/streams"},
     {"comm/collectives",
-     "core system verify algorithms engine gpu comm/api comm/failures comm/progress "
+     "core system verify algorithms kernels engine gpu comm/api comm/failures comm/progress "
      "comm/record comm/streams"},
     {"comm/failures",
      "core system net schedule algorithms control transport engine comm comm/api "

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "comm/api/memory_rows.hpp"
-#include "comm/api/reductions.hpp"
+#include "comm/collectives/reductions.hpp"
 #include "core/text.hpp"
 
 namespace ccoll {

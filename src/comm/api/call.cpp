@@ -5,7 +5,7 @@
 
 #include "comm/api/arguments.hpp"
 #include "comm/api/extent.hpp"
-#include "comm/api/reductions.hpp"
+#include "comm/collectives/reductions.hpp"
 #include "engine/mix.hpp"
 
 namespace ccoll {

@@ -9,9 +9,9 @@
 #include <string>
 #include <string_view>
 
-#include "comm/api/input_copy.hpp"
-#include "comm/api/reductions.hpp"
-#include "comm/api/widening.hpp"
+#include "comm/collectives/input_copy.hpp"
+#include "comm/collectives/reductions.hpp"
+#include "comm/collectives/widening.hpp"
 #include "comm/progress/operation.hpp"
 #include "comm/streams/stream_parts.hpp"
 #include "engine/describe.hpp"

@@ -5,8 +5,8 @@
 #include <bit>
 #include <numeric>
 
-#include "comm/api/reductions.hpp"
-#include "comm/api/widening.hpp"
+#include "comm/collectives/reductions.hpp"
+#include "comm/collectives/widening.hpp"
 #include "comm/failures/remarks.hpp"
 #include "engine/windows.hpp"
 #include "verify/verify.hpp"

@@ -13,6 +13,7 @@
 #include "comm/messages/matching.hpp"
 #include "comm/progress/operation.hpp"
 #include "engine/copier_choice.hpp"
+#include "engine/memory_range.hpp"
 #include "gpu/way.hpp"
 #include "transport/link.hpp"
 
@@ -64,5 +65,22 @@ struct MessageOperation final : Operation {
   std::size_t position = 0;                        ///< in PendingMessages
   std::uint64_t record = 0;                        ///< its number for the flight recorder
 };
+
+/// Copies bytes [first, first + bytes) of a send's buffer, which may be rows with gaps between
+/// them, one after another to `to`.
+inline void gather(const MessageOperation& send, std::uint64_t first, std::uint64_t bytes,
+                   std::byte* to) {
+  if (bytes == 0) return;
+  const MemoryRange buffer{const_cast<std::byte*>(send.input), send.bytes, send.row_bytes,
+                           send.stride_bytes};
+  gather(buffer, first, bytes, to);
+}
+
+/// The reverse, to a receive's buffer.
+inline void scatter(const std::byte* from, std::uint64_t bytes, const MessageOperation& recv,
+                    std::uint64_t first) {
+  const MemoryRange buffer{recv.output, recv.bytes, recv.row_bytes, recv.stride_bytes};
+  scatter(from, bytes, buffer, first);
+}
 
 }  // namespace ccoll

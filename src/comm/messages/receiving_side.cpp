@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "comm/messages/message_text.hpp"
-#include "comm/messages/rows.hpp"
 
 namespace ccoll {
 namespace {

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "comm/messages/message_text.hpp"
-#include "comm/messages/rows.hpp"
 
 namespace ccoll {
 

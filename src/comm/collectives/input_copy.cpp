@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/api/input_copy.hpp"
+#include "comm/collectives/input_copy.hpp"
 
 #include <cstring>
 #include <new>

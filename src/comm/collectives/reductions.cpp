@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/api/reductions.hpp"
+#include "comm/collectives/reductions.hpp"
 
 #include <new>
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/api/widening.hpp"
+#include "comm/collectives/widening.hpp"
 
 #include <algorithm>
 #include <new>

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/deadline.hpp"
+
 namespace ccoll::control {
 
 void Absences::add(std::uint32_t rank) {
-  if (!until_.try_emplace(rank, Clock::now() + patience_).second) return;
+  if (!until_.try_emplace(rank, deadline_after(patience_)).second) return;
   if (until_.size() == 1) await_first();
 }
 

@@ -37,7 +37,8 @@ Polled StepExecutor::may_run(Places& places) {
     if (sends[i]->has_room()) continue;
     // If the kernel has yet to take its slices, flush() moves them on.
     if (stuck(*sends[i]) == Polled::failed) return Polled::failed;
-    places.lacks(receives.size() + i);
+    // A slice that has not come explains more: room comes once its sender goes on.
+    if (ready) places.lacks(receives.size() + i);
     ready = false;
   }
   return ready ? Polled::moved : Polled::waits;

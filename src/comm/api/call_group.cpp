@@ -86,6 +86,10 @@ class GroupWait {
     std::deque<Remaining> remaining;  ///< per work, from the first that is not over
     std::optional<Implementation::Owner> owner;
 
+    void release() {
+      communicator->progress().settle(*owner);
+      owner.reset();
+    }
     bool over() {
       while (!remaining.empty() && remaining.front().none()) remaining.pop_front();
       return remaining.empty();
@@ -99,7 +103,7 @@ class GroupWait {
   /// in one queue, as the threads of one communicator do: a thread with several flags may not keep
   /// one while it waits for another.
   void step_aside() {
-    for (auto& part : parts_) part.owner.reset();
+    for (auto& part : parts_) part.release();
     std::this_thread::sleep_for(aside_);
     aside_ = std::min(2 * aside_ + std::chrono::microseconds(1), kLongestAside);
     own();
@@ -107,7 +111,12 @@ class GroupWait {
   /// Releases those that are over; true while there are others.
   bool let_go() {
     for (auto part = parts_.begin(); part != parts_.end();)
-      part = part->over() ? parts_.erase(part) : std::next(part);
+      if (part->over()) {
+        part->release();
+        part = parts_.erase(part);
+      } else {
+        ++part;
+      }
     return !parts_.empty();
   }
   bool progress(Attention attention = Attention::awaited) {
@@ -144,7 +153,7 @@ class GroupWait {
       sleep.sleep(std::min<std::chrono::milliseconds>(left, std::chrono::seconds(1)));
     }
     for (const auto& part : parts_) {
-      part.communicator->progress().waiter().awake();
+      part.communicator->progress().awake(*part.owner);
       part.communicator->progress().waiter().sleep(
           std::chrono::nanoseconds(0));  // takes the events only
     }

@@ -224,7 +224,7 @@ bool Communicator::Implementation::advance(Owned owned, Attention attention) try
   if (streams_.calls().busy(owned)) [[unlikely]]
     moved |= streams_.calls().advance(owned, *this);
   if (!moved && verdict.has_news() && failures_.take_news(owned)) return true;
-  if (moved) progress_.turns().move();
+  if (moved) progress_.move(owned);
   if (moved && waits_.are_reported(owned)) waits_.take_back(owned);
   return moved;
 } catch (...) {

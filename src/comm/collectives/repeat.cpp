@@ -84,9 +84,10 @@ bool CollectiveCalls::repeat(const Outline& asked, const Blocks& blocks,
   held = communicator_.shared_from_this();
   const auto& self = communicator_.self();
   auto queued = self.value_or_raise(queue_repeated(owned, *last.operation, polled));
-  if (options.unfinished != nullptr)
+  if (options.unfinished != nullptr) {
+    communicator_.progress().settle(owned);
     *options.unfinished = Work(std::move(queued));
-  else
+  } else
     self.value_or_raise(finish(owned, *queued));
   return true;
 }

@@ -45,6 +45,8 @@ Result<std::optional<Received>> MessageCalls::look(Owned owned, const Pattern& p
     return looked;
   });
   // Nobody else may be there to see the suspicion's grace end.
+  // It may have read messages, and owes answers to their senders.
+  communicator_.progress().settle(owned);
   if (verdict.suspicion()) communicator_.supervise(owned, communicator_.progress().now());
   if (verdict.broken()) return tl::unexpected(*verdict.broken());
   if (verdict.suspicion()) return std::nullopt;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/messages/pending_messages.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace ccoll {
@@ -85,6 +86,7 @@ void PendingMessages::end_all(const Failure& failure) {
     operation->failure = for_caller_(failure, operation->label);
     operation->end();
   }
+  std::ranges::fill(counts_, 0);
 }
 
 }  // namespace ccoll

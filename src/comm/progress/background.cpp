@@ -154,7 +154,7 @@ void Background::turn() {
 
 bool Background::turn(Owned owned, Progress& progress) {
   auto& operations = progress.operations();
-  progress.waiter().awake();
+  progress.awake(owned);
   progress.waiter().sleep(std::chrono::nanoseconds(0));  // takes the events, does not wait
   const auto end = progress.now() + kTurn;
   // Between two slices of a call, other ranks take less time than sleeping and waking does, unless
@@ -174,8 +174,10 @@ bool Background::turn(Owned owned, Progress& progress) {
     progress.waiter().prepare();
     moved = operations.advance(owned, Attention::everyone);
   }
-  const bool busy = operations.busy(owned);
-  return busy && (moved || !sleep_until(next));
+  if (!operations.busy(owned)) return false;
+  if (moved || !sleep_until(next)) return true;
+  progress.background_sleeps(owned);
+  return false;
 }
 
 bool Background::sleep_until(std::chrono::steady_clock::time_point next) {

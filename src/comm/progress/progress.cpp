@@ -27,23 +27,26 @@ void Progress::stop() {
 void Progress::schedule() { background_->schedule(); }
 
 void Progress::settle(Owned owned) {
+  is_settled_ = false;
   if (is_forked() || !operations_.busy(owned)) return;
   const auto until = background_->sleeps_until();
   // If its announcement was taken back, peers do not wake it.
   is_settled_ = background_->sleeps() && waiter_->announced() &&
                 !operations_.advance(owned, Attention::everyone) &&
-                operations_.supervise(owned, now_()) >= until;
+                operations_.supervise(owned, now_()) >= until && operations_.busy(owned);
 }
 
 void Progress::leave_to_background(Owned owned) {
-  const bool is_settled = std::exchange(is_settled_, false);
+  // Operations of a forked child go on in the parent; threads that do not exist here may hold
+  // asio's locks.
+  if (is_forked()) return disown(owned);
+  const bool is_settled = is_settled_;
+  // Another thread may end the communicator once the flag is free.
+  const auto background = background_;
   // seq_cst; partner: Background::turn, which marks itself awake before it tries to own. It gets
   // the flag, or is seen to be awake here. If it has gone to sleep since, it had the flag.
   disown(owned);
-  // Operations of a forked child go on in the parent; threads that do not exist here may hold
-  // asio's locks.
-  if (is_forked()) return;
-  if (!is_settled || !background_->sleeps()) background_->schedule();
+  if (!is_settled || !background->sleeps()) background->schedule();
 }
 
 bool Progress::wait(Owned owned, const Work::State& work, Clock::time_point limit) {
@@ -75,11 +78,12 @@ bool Progress::wait(Owned owned, const Work::State& work, Clock::time_point limi
     waiter_->prepare();
     if (!operations_.advance(owned, Attention::everyone) && !turns_.must_pass(rested))
       sleep(owned, work, now, next);
-    waiter_->awake();
+    awake(owned);
     turns_.end_rests(now_());
   }
+  const bool is_over = remaining.none();
   settle(owned);
-  return remaining.none();
+  return is_over;
 }
 
 void Progress::sleep(Owned owned, const Work::State& work, Clock::time_point now,

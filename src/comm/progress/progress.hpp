@@ -93,14 +93,26 @@ class Progress {
     turns_.begin();
     is_settled_ = false;
   }
+  /// Something has moved in a round.
+  void move(Owned /*owned*/) {
+    turns_.move();
+    is_settled_ = false;
+  }
+  /// The owner is awake: from here on peers do not wake the service thread.
+  void awake(Owned /*owned*/) {
+    waiter_->awake();
+    is_settled_ = false;
+  }
   /// Makes one round for an owner that leaves what it has begun to others.
   void round(Owned owned) {
     operations_.advance(owned, Attention::awaited);
     settle(owned);
   }
-  /// For an owner that leaves operations under way: makes a round to find out whether the service
-  /// thread may sleep on. Then give_back() does not wake it, and makes no progress itself.
+  /// For an owner that leaves operations under way which it has begun or moved: makes a round to
+  /// find out whether the service thread may sleep on. Then give_back() does not wake it.
   void settle(Owned owned);
+  /// The service thread, which has the flag, falls asleep: peers and its timer wake it.
+  void background_sleeps(Owned /*owned*/) { is_settled_ = true; }
   /// Releases the flag; the service thread goes on with what is under way. `operations` are this
   /// object's: where their final class is known, a call that is over costs no virtual function.
   template <typename Final>
@@ -132,6 +144,7 @@ class Progress {
   Cores cores_;                             // immutable after start
   std::shared_ptr<Background> background_;  // immutable after start
   const Now now_;
+  /// Nothing under way can go on before the service thread, which sleeps, wakes by itself.
   bool is_settled_ = false;  // owner: holder of the owner flag
   std::atomic<bool> forked_{false};
 };

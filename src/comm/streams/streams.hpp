@@ -73,7 +73,7 @@ class Streams {
   Result<Work> begin(Call call, std::optional<cudaStream_t> stream);
   Result<Work> begin(std::vector<std::shared_ptr<MessageOperation>> operations,
                      std::chrono::milliseconds timeout, std::optional<cudaStream_t> stream);
-  /// For requests that are not checked yet (message_calls.cpp).
+  /// For requests that are not checked yet (comm/api/message_requests.cpp).
   Result<Work> begin(std::string_view call, std::span<const MessageRequest> requests,
                      const CallOptions& options);
   /// Runs it in a stream of the communicator's own and waits for it; throws its failure.

@@ -34,7 +34,8 @@ void BlockLayout::take_sizes_of(const PlanRun& run) {
 }
 
 void BlockLayout::measure() {
-  windows_ = windows_with({}, {}).count();
+  const std::uint64_t least = tells_empty_blocks_ ? 1 : 0;
+  windows_ = std::max(least, window_count(problem_, blocks_, {.slice_elems = slice_elems_}));
   for (const auto buffer : {Buffer::input, Buffer::output}) {
     auto& extents = extents_[buffer == Buffer::output ? 1 : 0];
     extents.resize(blocks_);

@@ -33,12 +33,13 @@ Polled StepExecutor::may_run(Places& places) {
       return mismatch(places.run(), places.step(), i, view->header, places.header());
     places.add_source(i, view->data);
   }
+  const bool has_all = ready;
   for (std::size_t i = 0; i < sends.size(); i++) {
     if (sends[i]->has_room()) continue;
     // If the kernel has yet to take its slices, flush() moves them on.
     if (stuck(*sends[i]) == Polled::failed) return Polled::failed;
     // A slice that has not come explains more: room comes once its sender goes on.
-    if (ready) places.lacks(receives.size() + i);
+    if (has_all) places.lacks(receives.size() + i);
     ready = false;
   }
   return ready ? Polled::moved : Polled::waits;

@@ -48,7 +48,7 @@ struct ReadyStep {
   bool may_lend_input(bool in_place) const { return copies_input && !sends.empty() && !in_place; }
 };
 
-/// BufferPlace of a step's data if contiguous, in any run's buffers; in bytes.
+/// Place of a step's data if contiguous, in any run's buffers; in bytes.
 struct BufferPlace {
   std::uint64_t offset = 0;
   std::uint32_t bytes = 0;

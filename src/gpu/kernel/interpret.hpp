@@ -108,7 +108,7 @@ class TeamInterpreter : TeamTurn<B> {
     store_relaxed(&launch_.progress[mine_.number].steps, done);
   }
 
-  // The same thread reads and advances an end's count.
+  // The same thread clears, reads and advances an end's count.
 
   CCOLL_HOST_DEVICE void await(const TeamStep& step, std::uint64_t window, bool active,
                                bool lends) {

@@ -13,6 +13,22 @@
 namespace ccoll::device {
 namespace {
 
+/// Memory that calls may still use. It is freed when none is left.
+struct KeptBesideCalls {
+  void free() {
+    std::vector<std::pair<int, std::shared_ptr<void>>> passed;
+    const std::lock_guard lock(mu);
+    passed.swap(all);
+    for (auto& [device, each] : passed) {
+      const CurrentDevice current(device);
+      const BesideCaptures beside;
+      each.reset();
+    }
+  }
+  ProcessMutex mu;
+  std::vector<std::pair<int, std::shared_ptr<void>>> all;  // guarded by mu
+};
+
 /// All Leases of this process. While one is in use, CUDA may wait for calls in its streams when any
 /// memory is freed, and those calls for the thread that frees it. So idle Leases serve the next
 /// caller that wants such. All are freed when none is in use, and all streams have passed the calls
@@ -51,6 +67,7 @@ class LeasesPool {
     if (!std::ranges::all_of(idle_, [](const auto& each) { return each->is_passed(); })) return;
     // These go first: their kernels may still use what calls have had.
     for (const auto& free : also_) free();
+    Runtime::one<KeptBesideCalls>().free();
     idle_.clear();
   }
 
@@ -314,24 +331,6 @@ void when_no_calls_are_left(std::function<void()> free) {
 }
 
 namespace {
-
-/// Memory that calls may still use. It is freed when none is left.
-struct KeptBesideCalls {
-  KeptBesideCalls() {
-    when_no_calls_are_left([this] {
-      std::vector<std::pair<int, std::shared_ptr<void>>> passed;
-      const std::lock_guard lock(mu);
-      passed.swap(all);
-      for (auto& [device, each] : passed) {
-        const CurrentDevice current(device);
-        const BesideCaptures beside;
-        each.reset();
-      }
-    });
-  }
-  ProcessMutex mu;
-  std::vector<std::pair<int, std::shared_ptr<void>>> all;  // guarded by mu
-};
 
 struct KeptForEver {
   ProcessMutex mu;

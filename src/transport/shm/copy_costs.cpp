@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/copy_costs.hpp"
-#include "system/runtime.hpp"
 
 #include <fmt/format.h>
 
@@ -11,6 +10,7 @@
 
 #include "core/float_state.hpp"
 #include "system/process_mutex.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll {
 namespace {

@@ -98,7 +98,7 @@ class PairEnds {
   void close();
   /// Whether the peer must hear that this rank goes; true once.
   bool take_confirmed() { return is_confirmed_.exchange(false); }
-  /// Gives the memory back, which the device no longer uses.
+  /// Ends the registrations of its memory, which the device no longer uses.
   void release();
 
  private:

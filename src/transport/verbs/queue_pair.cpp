@@ -67,9 +67,13 @@ void QueuePair::look_before_sleep() {
   }
   if (received_.untold() >= kCreditBatch) tell_popped();
   if (!failure_) {
-    const auto& slots = ends_.out().peer_base != 0 ? ends_.out() : ends_.in();
-    if (auto failure = sends_.watch(slots.peer_base, slots.peer_key))
-      fail_with(std::move(*failure));
+    // Read this only if requests are outstanding, and so an end has been connected for long: the
+    // service thread may be connecting the other.
+    const auto target = [&] {
+      const auto& memory = ends_.out().peer_base != 0 ? ends_.out() : ends_.in();
+      return std::pair(memory.peer_base, memory.peer_key);
+    };
+    if (auto failure = sends_.watch(target)) fail_with(std::move(*failure));
   }
   if (is_armed_) return;
   is_armed_ = device_.arm();

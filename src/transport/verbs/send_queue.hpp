@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <tuple>
 
 #include "core/result.hpp"
 #include "transport/verbs/device_pair.hpp"
@@ -56,8 +57,9 @@ class SendQueue {
   /// That request is confirmed, and so are all before it.
   void complete(std::uint64_t id) { completed_ = id; }
   /// Call before each sleep: fails if the device neither confirms nor gives up what was posted.
-  /// `address`, `key`: memory of the peer.
-  std::optional<Failure> watch(std::uint64_t address, std::uint32_t key) {
+  /// `target` returns memory of the peer, as its address and key.
+  template <typename Target>
+  std::optional<Failure> watch(Target target) {
     const auto advice = watchdog_.look(posted_, completed_, device_.settings());
     if (advice == Watchdog::Advice::give_up)
       return failure_of_stalled(Watchdog::patience(device_.settings()), device_.path_now());
@@ -66,8 +68,7 @@ class SendQueue {
     // This empty write is signalled once it and all before it are confirmed.
     auto request = next(IBV_WR_RDMA_WRITE);
     request.send_flags = IBV_SEND_SIGNALED;
-    request.wr.rdma.remote_addr = address;
-    request.wr.rdma.rkey = key;
+    std::tie(request.wr.rdma.remote_addr, request.wr.rdma.rkey) = target();
     return post(request);
   }
 

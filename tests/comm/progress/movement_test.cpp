@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -17,7 +19,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A call that ends after so many rounds of progress.
 std::shared_ptr<Operation> call() { return std::make_shared<Operation>(); }
 Work::State work_of(const std::shared_ptr<Operation>& operation) { return {{}, {operation}}; }
 
@@ -52,7 +53,7 @@ class Rounds final : public Progress::Operations {
     const Alone alone(*this);
     looks_++;
     if (!calls_.empty() && now >= deadline_) end_first();
-    if (each_look_takes_ == 0s) return std::min(now + 1s, deadline_);
+    if (each_look_takes_ == 0s) return std::min(now + 1h, deadline_);
     shown = now + each_look_takes_;
     return now;
   }
@@ -188,6 +189,38 @@ TEST_CASE("movement: limits are those of the clock that it is given", "[comm][un
   CHECK(made.progress->wait(owned, work_of(operation), limit + 2h));
   CHECK(now_shown() < limit + 2h);
   made.progress->give_back(owned, made.rounds);
+}
+
+TEST_CASE("movement: the service thread sleeps on beside owners that begin and move nothing",
+          "[comm][unit]") {
+  Fixture made;
+  const auto operation = made.leave(0);
+  const auto rounds_elsewhere = [&] { return made.rounds.rounds_ - rounds_of_this_thread; };
+  const auto sleeps = [&](int rounds_before) {
+    // A turn that has been scheduled comes at once.
+    std::this_thread::sleep_for(50ms);
+    return rounds_elsewhere() == rounds_before;
+  };
+  const auto give_flag_round = [&](bool begins, bool settles) {
+    // Nobody has it. To wait for it would ring, and so wake the service thread.
+    const auto owned = made.progress->try_own();
+    REQUIRE(owned.has_value());
+    if (begins) made.progress->begin(*owned);
+    if (settles) made.progress->settle(*owned);
+    made.progress->give_back(*owned, made.rounds);
+  };
+  rounds_of_this_thread = 0;
+  CHECK(comes_to_pass([&] { return made.rounds.looks_before_sleep_ > 0; }));
+  std::this_thread::sleep_for(20ms);  // it falls asleep
+  const auto asleep = rounds_elsewhere();
+  for (int i = 0; i < 10; i++) give_flag_round(false, false);
+  CHECK(sleeps(asleep));
+  give_flag_round(true, true);
+  CHECK(sleeps(asleep));
+  give_flag_round(true, false);
+  CHECK(comes_to_pass([&] { return rounds_elsewhere() > asleep; }));
+  made.rounds.deadline_ = Clock::now();
+  CHECK(made.wait(operation));
 }
 
 TEST_CASE("movement: an owner makes no round while it gives the flag back", "[comm][unit]") {

@@ -15,8 +15,9 @@ constexpr std::uint32_t kSize = 6;
 
 /// Rank 1 of 6, with connections to ranks 0, 2 and 3.
 struct FloodingRank final : Flooding::Owner {
-  const std::shared_ptr<TaskOwner> owner = std::make_shared<TaskOwner>();
-  Wires wires{owner->context, kSelf, kSize};
+  asio::io_context context;
+  const std::shared_ptr<TaskOwner> owner = std::make_shared<TaskOwner>(context);
+  Wires wires{context, kSelf, kSize};
   News news{kSize};
   Flooding flooding{kSelf, kSize, news, wires.edges, owner->tasks, *this};
   std::vector<std::string> heard;
@@ -35,8 +36,8 @@ struct FloodingRank final : Flooding::Owner {
 
   /// The frames that ranks 0, 2 and 3 have got since the last call, once this turn is over.
   std::vector<std::vector<Type>> got() {
-    owner->context.restart();
-    owner->context.poll();
+    context.restart();
+    context.poll();
     return {wires.got(0), wires.got(2), wires.got(3)};
   }
 };

@@ -24,11 +24,13 @@ namespace ccoll::control {
 /// Owns tasks, and counts what they throw.
 class TaskOwner final : public Tasks::Owner, public std::enable_shared_from_this<TaskOwner> {
  public:
+  /// The context's handlers keep this alive, so it cannot own the context.
+  explicit TaskOwner(asio::io_context& runs_tasks) : context(runs_tasks) {}
   std::shared_ptr<void> keep() override { return shared_from_this(); }
   void break_down(const Failure& failure) noexcept override { failures.push_back(failure.message); }
   void break_down() noexcept override { thrown++; }
 
-  asio::io_context context;
+  asio::io_context& context;
   const Tasks tasks{context, *this};
   std::vector<std::string> failures;
   int thrown = 0;

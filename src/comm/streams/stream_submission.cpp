@@ -190,8 +190,8 @@ Result<Streams::Submitted> Streams::submit(device::StreamOpRequest request, Oper
       auto begun = communicator_.calls().begin(owned, *begin);
       if (!begun) return tl::unexpected(begun.error());
       call->began(owned, std::move((*begun)->operations));
-      communicator_.progress().settle(owned);
     }
+    communicator_.progress().settle(owned);
   }
   return Submitted{Work(state), call, *stream_op, is_captured};
 }

@@ -11,7 +11,8 @@ namespace ccoll::control {
 
 TEST_CASE("absences: a rank's time runs from the first call that found nobody", "[unit]") {
   using namespace std::chrono_literals;
-  const auto owner = std::make_shared<TaskOwner>();
+  asio::io_context context;
+  const auto owner = std::make_shared<TaskOwner>(context);
   std::vector<std::uint32_t> over;
   Absences absences(
       owner->tasks, [&](std::uint32_t rank) { over.push_back(rank); }, 2ms);
@@ -20,26 +21,27 @@ TEST_CASE("absences: a rank's time runs from the first call that found nobody", 
   absences.add(5);
   CHECK((absences.contains(5) && absences.contains(3) && !absences.contains(4)));
   CHECK(over.empty());
-  owner->context.run();
+  context.run();
   std::ranges::sort(over);
   CHECK(over == std::vector<std::uint32_t>{3, 5});
   CHECK_FALSE(absences.contains(5));
   // It may be absent again.
   absences.add(5);
-  owner->context.restart();
-  owner->context.run();
+  context.restart();
+  context.run();
   CHECK(over.size() == 3);
 }
 
 TEST_CASE("absences: after stop() nobody is told", "[unit]") {
   using namespace std::chrono_literals;
-  const auto owner = std::make_shared<TaskOwner>();
+  asio::io_context context;
+  const auto owner = std::make_shared<TaskOwner>(context);
   int over = 0;
   Absences absences(
       owner->tasks, [&](std::uint32_t) { over++; }, 1ms);
   absences.add(1);
   absences.stop();
-  owner->context.run();
+  context.run();
   CHECK(over == 0);
   CHECK(owner->thrown == 0);
 }

@@ -30,6 +30,12 @@ class FakeSendLink final : public SendLink {
   void lend(const SliceHeader&, const std::byte*, Copier) override {
     calls_.push_back(name_ + " lend");
   }
+  std::byte* shared_room(const std::byte*, std::size_t) override { return shared; }
+  bool push_shared(const SliceHeader&, const std::byte*) override {
+    if (!takes_shared) return false;
+    calls_.push_back(name_ + " push shared");
+    return true;
+  }
   bool progress() override {
     calls_.push_back(name_ + " progress");
     return false;
@@ -39,6 +45,8 @@ class FakeSendLink final : public SendLink {
   bool is_connected = true, room_left = true, is_drained = true;
   std::optional<Failure> failed;
   std::array<std::byte, 64> memory{};
+  std::byte* shared = nullptr;  ///< the room that it offers for several links
+  bool takes_shared = true;
 
  private:
   Calls& calls_;

@@ -2,6 +2,7 @@
 // Whether a step runs, and what it does with its links, over places that hold no data.
 #include "engine/plan/step_executor.hpp"
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -112,6 +113,26 @@ TEST_CASE("step executor: input that is lent leaves before its copy is made", "[
   CHECK(rank.executor.execute(rank.places) == Polled::moved);
   CHECK(rank.calls == test::Calls{"one front", "two front", "begin", "out lend", "make", "one pop",
                                   "two pop", "end"});
+}
+
+TEST_CASE("step executor: one copy of a slice serves all links that can take it",
+          "[engine][unit]") {
+  Rank0 rank;
+  test::FakeSendLink other{rank.calls, "other"};
+  std::array<std::byte, 8> shared{std::byte{5}};
+  rank.step.sends = {&rank.out, &other};
+  rank.step.to = {1, 2};
+  rank.out.shared = shared.data();
+  rank.arrive();
+  CHECK(rank.executor.execute(rank.places) == Polled::moved);
+  CHECK(rank.calls == test::Calls{"one front", "two front", "begin", "make", "copy", "one pop",
+                                  "two pop", "out push shared", "other push shared", "end"});
+  // A link that cannot take it has a copy of its own.
+  other.takes_shared = false;
+  rank.arrive();
+  CHECK(rank.executor.execute(rank.places) == Polled::moved);
+  CHECK(rank.calls.end()[-2] == "other push");
+  CHECK(other.memory[0] == std::byte{5});
 }
 
 TEST_CASE("step executor: pushed slices go before received ones are looked for", "[engine][unit]") {

@@ -26,22 +26,22 @@ void* Runtime::make(Slot& slot) {
   auto* const made = slot.construct();
   if (!slot.is_known) {
     slot.is_known = true;
-    slot.next = all_;
-    all_ = &slot;
+    slot.next = newest;
+    newest = &slot;
   }
   slot.made.store(made, std::memory_order_release);
   return made;
 }
 
 Runtime::Afresh::Afresh() {
-  for (auto* slot = all_; slot != nullptr; slot = slot->next)
+  for (auto* slot = newest; slot != nullptr; slot = slot->next)
     before_.push_back(slot->made.exchange(nullptr));
 }
 
 Runtime::Afresh::~Afresh() {
   // Slots are put in front: those that are new since stand before the others.
   std::vector<Slot*> slots;
-  for (auto* slot = all_; slot != nullptr; slot = slot->next) slots.push_back(slot);
+  for (auto* slot = newest; slot != nullptr; slot = slot->next) slots.push_back(slot);
   const auto newer = slots.size() - before_.size();
   for (std::size_t i = 0; i < slots.size(); i++) {
     // A part that only the test has used stays: its next user finds it as the first one would.

@@ -51,7 +51,7 @@ class Runtime {
   }
   static void* make(Slot& slot);
 
-  static inline constinit Slot* all_ = nullptr;  // guarded as make() says
+  static inline constinit Slot* newest = nullptr;  // guarded as make() says
 
   template <typename T>
   static inline constinit Slot slot_of{&construct<T>};

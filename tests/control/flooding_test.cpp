@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "harness.hpp"
-#include "parts.hpp"
+#include "control/parts.hpp"
 
 namespace ccoll::control {
 namespace {

@@ -40,7 +40,7 @@ bool Edges::remove(const Edge& edge) {
 std::shared_ptr<Edge> Edges::dismiss(std::uint32_t peer) {
   const auto found = edges_.find(peer);
   if (found == edges_.end()) return nullptr;
-  const auto edge = std::move(found->second);
+  auto edge = std::move(found->second);
   edges_.erase(found);
   edge->finish();
   dismissed_.push_back(edge);

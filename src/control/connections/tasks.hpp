@@ -48,13 +48,13 @@ class Tasks {
     timer.async_wait(handler(std::move(action)));
   }
   /// As net::spawn; without `failed`, the owner breaks down.
-  void spawn(asio::awaitable<void> task, std::string what) const {
-    spawn(std::move(task), std::move(what),
+  void spawn(asio::awaitable<void> task, const std::string& what) const {
+    spawn(std::move(task), what,
           [&owner = owner_](const Failure& failure) { owner.break_down(failure); });
   }
   template <typename Failed>
-  void spawn(asio::awaitable<void> task, std::string what, Failed failed) const {
-    net::spawn(context_.get_executor(), std::move(task), std::move(what),
+  void spawn(asio::awaitable<void> task, const std::string& what, Failed failed) const {
+    net::spawn(context_.get_executor(), std::move(task), what,
                [kept = keep(), failed = std::move(failed)](const Failure& failure) mutable {
                  failed(failure);
                });

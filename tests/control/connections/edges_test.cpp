@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "parts.hpp"
+#include "control/parts.hpp"
 
 namespace ccoll::control {
 

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <stdexcept>
 
-#include "parts.hpp"
+#include "control/parts.hpp"
 
 namespace ccoll::control {
 namespace {

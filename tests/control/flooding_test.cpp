@@ -4,8 +4,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "harness.hpp"
 #include "control/parts.hpp"
+#include "harness.hpp"
 
 namespace ccoll::control {
 namespace {

@@ -42,7 +42,6 @@ namespace ccoll::control {
 class Hub final : public Edge::Owner,
                   public Tasks::Owner,
                   public Flooding::Owner,
-                  public Reconnection::Owner,
                   public StartUp::Owner,
                   public std::enable_shared_from_this<Hub> {
  public:

@@ -31,13 +31,9 @@ class StartUp {
  public:
   using Clock = std::chrono::steady_clock;
 
-  class Owner {
+  /// Both call other ranks, and their owner takes the connections.
+  class Owner : public Reconnection::Owner {
    public:
-    virtual ~Owner() = default;
-    /// As Reconnection::Owner's.
-    virtual std::shared_ptr<Edge> meet(net::Stream stream, std::uint32_t peer,
-                                       const PeerAddress& address, const std::string& greeting) = 0;
-    virtual void welcomed(Edge& edge) = 0;
     /// The start-up has failed.
     virtual void leave() = 0;
   };

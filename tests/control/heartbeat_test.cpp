@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ranks that are silent for a while because their service thread does not run. (For stopped
-// processes see tests/comm/failures/silent_test.)
+// processes see tests/comm/failures/processes/silent_test.)
 #include <algorithm>
 #include <asio/post.hpp>
 #include <catch2/catch.hpp>

@@ -52,26 +52,28 @@ const std::map<std::string, std::string> kMayInclude = {
     {"gpu/program", "core system schedule verify kernels/device"},
     {"gpu/staging", "core system kernels/device gpu gpu/cuda gpu/program"},
     {"gpu/team", "core system kernels/device gpu gpu/cuda gpu/kernel gpu/program gpu/staging"},
-    {"comm", ""},
+    {"comm",
+     "transport engine comm/collectives comm/groups comm/messages comm/progress comm/streams"},
     {"comm/api",
-     "core system schedule rendezvous transport engine gpu "
+     "core system schedule rendezvous transport engine gpu comm "
      "comm/collectives comm/failures comm/groups comm/messages comm/progress comm/record "
      "comm/streams"},
     {"comm/collectives",
-     "core system verify algorithms kernels engine gpu comm/api comm/failures comm/progress "
-     "comm/record comm/streams"},
+     "core system verify algorithms kernels engine gpu comm comm/api comm/failures comm/groups "
+     "comm/progress comm/record comm/streams"},
     {"comm/failures",
-     "core system net schedule algorithms control transport engine comm comm/api "
+     "core system net schedule algorithms control transport engine comm "
      "comm/collectives comm/groups comm/progress comm/record"},
     {"comm/groups",
      "core system net net/wire schedule algorithms rendezvous control transport engine gpu "
-     "comm comm/api comm/failures"},
+     "comm comm/api comm/failures comm/progress"},
     {"comm/messages",
-     "core schedule transport engine gpu comm/api comm/groups comm/progress comm/record"},
+     "core schedule transport engine gpu comm comm/collectives comm/failures comm/groups "
+     "comm/progress comm/record"},
     {"comm/progress", "core system schedule transport"},
     {"comm/record",
-     "core system schedule rendezvous engine comm comm/api comm/record/dump "
-     "comm/record/trace"},
+     "core system schedule rendezvous engine comm comm/api comm/collectives comm/failures "
+     "comm/groups comm/progress comm/record/dump comm/record/trace"},
     {"comm/record/dump", ""},
     {"comm/record/trace", "core system schedule algorithms"},
     {"comm/streams",

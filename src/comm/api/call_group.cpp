@@ -2,18 +2,14 @@
 #include "ccoll/call_group.hpp"
 
 #include <algorithm>
-#include <deque>
-#include <iterator>
 #include <list>
-#include <map>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "comm/api/call_group.hpp"
-#include "comm/api/owner.hpp"
-#include "comm/progress/spin_policy.hpp"
+#include "comm/api/implementation.hpp"
+#include "comm/progress/group_wait.hpp"
 #include "system/log.hpp"
 
 namespace ccoll {
@@ -34,159 +30,6 @@ thread_local OpenGroup open_group;
 
 const Failure kEnded{ErrorKind::aborted, "the communicator ended before its group of calls did",
                      std::nullopt};
-
-/// The communicators of several works, all owned by this thread at once, so that none waits while
-/// another moves. Each is released once its works are over, as it may be about to end.
-class GroupWait {
- public:
-  explicit GroupWait(const std::vector<Work>& works) {
-    // In one order in all threads, or two threads could each hold what the other wants.
-    std::map<std::shared_ptr<Implementation>, std::vector<const Work*>> by_communicator;
-    for (const auto& work : works)
-      if (auto communicator = work.state().communicator.lock())
-        by_communicator[std::move(communicator)].push_back(&work);
-    for (auto& [communicator, its] : by_communicator) {
-      auto& part = parts_.emplace_back();
-      part.communicator = communicator;
-      for (const auto* work : its) part.remaining.emplace_back(work->state());
-      part.works = std::move(its);
-    }
-  }
-
-  void wait() {
-    own();
-    const auto oversubscribed = [](const Member& part) {
-      return part.communicator->planner().is_oversubscribed();
-    };
-    SpinPolicy patience(std::ranges::any_of(parts_, oversubscribed));
-    for (unsigned rounds = 1; let_go(); rounds++) {
-      if (progress()) {
-        patience.reset();
-        aside_ = {};
-        if (rounds % kRoundsBetweenLooks != 0) continue;
-        // Time limits and others' wishes hold even while something moves.
-        supervise();
-        if (!wanted()) continue;
-      }
-      if (wanted()) {
-        step_aside();
-      } else if (!patience.keep_polling()) {
-        sleep();
-      }
-    }
-  }
-
- private:
-  static constexpr unsigned kRoundsBetweenLooks = 64;
-  static constexpr std::chrono::microseconds kLongestAside{1000};
-
-  struct Member {
-    std::shared_ptr<Implementation> communicator;
-    std::vector<const Work*> works;
-    std::deque<Remaining> remaining;  ///< per work, from the first that is not over
-    std::optional<Implementation::Owner> owner;
-
-    void release() {
-      communicator->progress().settle(*owner);
-      owner.reset();
-    }
-    bool over() {
-      while (!remaining.empty() && remaining.front().none()) remaining.pop_front();
-      return remaining.empty();
-    }
-  };
-
-  void own() {
-    for (auto& part : parts_) part.owner.emplace(*part.communicator);
-  }
-  /// Other threads have the flags meanwhile, for longer the longer nothing moves. They cannot wait
-  /// in one queue, as the threads of one communicator do: a thread with several flags may not keep
-  /// one while it waits for another.
-  void step_aside() {
-    for (auto& part : parts_) part.release();
-    std::this_thread::sleep_for(aside_);
-    aside_ = std::min(2 * aside_ + std::chrono::microseconds(1), kLongestAside);
-    own();
-  }
-  /// Releases those that are over; true while there are others.
-  bool let_go() {
-    for (auto part = parts_.begin(); part != parts_.end();)
-      if (part->over()) {
-        part->release();
-        part = parts_.erase(part);
-      } else {
-        ++part;
-      }
-    return !parts_.empty();
-  }
-  bool progress(Attention attention = Attention::awaited) {
-    bool moved = false;
-    for (const auto& part : parts_)
-      if (part.communicator->busy(*part.owner))
-        moved |= part.communicator->advance(*part.owner, attention);
-    return moved;
-  }
-  bool wanted() const {
-    return std::ranges::any_of(
-        parts_, [](const Member& part) { return part.communicator->progress().is_wanted(); });
-  }
-  Clock::time_point supervise() {
-    auto next = Clock::time_point::max();
-    const auto now = Clock::now();
-    for (const auto& part : parts_)
-      if (part.communicator->busy(*part.owner))
-        next = std::min(next, part.communicator->supervise(*part.owner, now));
-    return next;
-  }
-
-  void sleep() {
-    const auto next = supervise();
-    if (!let_go()) return;
-    CommonSleep sleep;
-    for (const auto& part : parts_) {
-      part.communicator->progress().waiter().prepare();
-      sleep.add(part.communicator->progress().waiter());
-    }
-    if (!progress(Attention::everyone) && !wanted()) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
-      const Notes notes(parts_);
-      sleep.sleep(std::min<std::chrono::milliseconds>(left, std::chrono::seconds(1)));
-    }
-    for (const auto& part : parts_) {
-      part.communicator->progress().awake(*part.owner);
-      part.communicator->progress().waiter().sleep(
-          std::chrono::nanoseconds(0));  // takes the events only
-    }
-  }
-
-  /// Notes a sleep in the counters of each communicator.
-  class Notes {
-   public:
-    explicit Notes(const std::list<Member>& parts) {
-      for (const auto& part : parts) {
-        std::vector<Rank> awaited;
-        for (const auto* work : part.works)
-          std::ranges::copy(part.communicator->awaited(*part.owner, work->state()),
-                            std::back_inserter(awaited));
-        awaited_.emplace_back(&part, std::move(awaited));
-      }
-    }
-    ~Notes() {
-      const auto slept = Clock::now() - begun_;
-      for (auto& [part, awaited] : awaited_)
-        part->communicator->slept(*part->owner, std::move(awaited), slept);
-    }
-    Notes(const Notes&) = delete;
-    Notes& operator=(const Notes&) = delete;
-
-   private:
-    std::vector<std::pair<const Member*, std::vector<Rank>>> awaited_;
-    const Clock::time_point begun_ = Clock::now();
-  };
-
-  std::list<Member> parts_;
-  std::chrono::microseconds aside_{};
-};
 
 bool is_of(const PutOff& call, const std::weak_ptr<Implementation>& communicator) {
   return !call.communicator.owner_before(communicator) &&
@@ -236,7 +79,7 @@ std::optional<Failure> finish() {
   call_group::go_on(nullptr, Clock::time_point::max());
   auto first = std::exchange(open_group.failure, {});
   const auto works = std::exchange(open_group.works, {});
-  GroupWait(works).wait();
+  wait_for_all(works);
   for (const auto& work : works)
     if (const auto* failure = work.state().failure(); failure != nullptr && !first)
       first = *failure;

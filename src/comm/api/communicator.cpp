@@ -8,9 +8,10 @@
 
 #include "comm/api/arguments.hpp"
 #include "comm/api/extent.hpp"
-#include "comm/api/owner.hpp"
+#include "comm/api/implementation.hpp"
 #include "comm/api/roads.hpp"
 #include "comm/progress/operation.hpp"
+#include "comm/progress/owner.hpp"
 
 namespace ccoll {
 namespace {
@@ -50,7 +51,7 @@ struct CheckedCall {
 
   /// Waits without releasing the owner flag in between.
   Work by_queue(Until until) {
-    const Implementation::Owner owned(*communicator);
+    const Owner owned(communicator->progress());
     if (until == Until::done) value(communicator->calls().alone(owned, call));
     Work work(value(communicator->calls().begin(owned, call)));
     const bool waits = until == Until::done && options.unfinished == nullptr;
@@ -92,7 +93,9 @@ struct CollectiveRequest {
     // The Work of an earlier call may hold on to an operation that can be repeated.
     if (options.unfinished != nullptr) *options.unfinished = Work();
     const auto* const blocks = std::get_if<Blocks>(&buffers);
-    return blocks != nullptr && communicator->calls().repeat(outline, *blocks, options);
+    if (blocks == nullptr || call_group::is_open()) return false;
+    if (communicator->streams().are_for(blocks->input.data, blocks->output.data)) return false;
+    return communicator->calls().repeat(outline, *blocks, options);
   }
 
   CheckedCall checked() const {

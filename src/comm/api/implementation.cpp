@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/api/owner.hpp"
+#include "comm/api/implementation.hpp"
 
 #include <algorithm>
 
 #include "comm/groups/costs.hpp"
 #include "comm/progress/background.hpp"
+#include "comm/progress/owner.hpp"
 #include "comm/record/dump_signal.hpp"
 #include "core/deadline.hpp"
 #include "core/patience.hpp"
@@ -17,14 +18,8 @@ Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std
                                              const CommunicatorOptions& options, Group group,
                                              std::shared_ptr<Waiter> waiter)
     : self_(std::move(member), id, options, std::move(group)),
-      links_(id, self_.group().job_ranks(), self_.member()->transports(), waiter),
-      progress_(*this, std::move(waiter)),
-      message_calls_(*this, record_, self_.group(), links_,
-                     {options.eager_limit, options.strict_sends, options.device.direct_messages},
-                     [this](Failure failure, std::string_view label) {
-                       return self_.for_caller(std::move(failure), label);
-                     }),
-      streams_(*this, self_.size(), options.device.staging_bytes) {
+      progress_(*this, waiter),
+      under_way_(self_, std::move(waiter)) {
   self_.member()->enter();
 }
 
@@ -94,7 +89,7 @@ Status Communicator::Implementation::make_whole() {
   CCOLL_TRY(streams_.find_device());
   progress_.start(self_.service()->context(), {shared_from_this(), &progress_},
                   {planner_.is_oversubscribed(), planner_.fills_cores()});
-  dumps_.begin();
+  dumps_.begin({shared_from_this(), &dumps_});
   self_.control().subscribe(self_.id(),
                             std::shared_ptr<ControlObserver>(shared_from_this(), &control_news_));
   subscribed_ = true;
@@ -111,18 +106,17 @@ void Communicator::Implementation::configure() {
   if (options.max_lanes > 0) forced.max_lanes = static_cast<std::uint16_t>(options.max_lanes);
   std::vector<PeerAddress> ranks;
   for (const auto job_rank : self_.group().job_ranks()) ranks.push_back(member.table()[job_rank]);
-  const auto transport = slowest_transport(ranks, member.transports()->allowed());
+  setting.shares_memory = is_memory(slowest_transport(ranks, member.transports()->allowed()));
   setting.hosts = hosts_of(ranks);
   setting.costs =
       costs_among(ranks, member.transports()->allowed(), member.cores_per_rank(), member.tuning());
   const auto beside = std::ranges::count(ranks, ranks[self_.rank()].host, &PeerAddress::host);
   if (const auto cache = host_cache_bytes(); cache != 0)
     setting.cached_bytes = cache / static_cast<std::uint64_t>(beside);
-  shares_memory_ = is_memory(transport);
   record_.begin(setting.hosts);
   planner_ = Planner(std::move(setting));
-  const Owner owned(*this);
-  messages(owned).record(&record_.recorder(), record_.tracing());
+  const Owner owned(progress_);
+  under_way_.messages(owned).record(&record_.recorder(), record_.tracing());
 }
 
 Communicator::Implementation::~Implementation() {
@@ -134,11 +128,11 @@ Communicator::Implementation::~Implementation() {
 }
 
 Status Communicator::Implementation::close(bool is_told) {
-  if (closed_.exchange(true)) return {};
+  if (!failures_.verdict().close()) return {};
   bool was_told = false;
   std::optional<Failure> late;
   {
-    const Owner owned(*this);
+    const Owner owned(progress_);
     const auto& verdict = failures_.verdict();
     const auto end_with = [&](const Failure& failure) {
       failures_.break_with(owned, failure, true);
@@ -153,13 +147,14 @@ Status Communicator::Implementation::close(bool is_told) {
     if (!verdict.broken() && !verdict.suspicion())
       if (const auto unread = comparison_.unread(owned, true)) end_with(*unread);
     if (!verdict.broken()) failures_.break_with(owned, Failures::destroyed(), false);
-    streams_.calls().abandon(owned, self_.for_caller(Failures::destroyed()));
+    under_way_.in_streams().abandon(owned, self_.for_caller(Failures::destroyed()));
     if (auto* tracing = record_.tracing()) tracing->write();
   }
   comparison_.publish_end(!was_told);
   if (late) comparison_.end_farewells();  // this rank knows what the others hear now
   if (!was_told && is_told) comparison_.await_last_calls();
-  groups_.parent_closed(Failures::destroyed());
+  births_.end_making(Failures::destroyed());
+  births_.abort_shrink(Failures::destroyed());
   const auto compared = comparison_.compare_with_ahead();
   self_.member()->exit();
   if (was_told) return {};
@@ -171,7 +166,7 @@ Status Communicator::Implementation::close(bool is_told) {
 }
 
 void Communicator::Implementation::end_work(std::string_view reason) {
-  const Owner owned(*this);
+  const Owner owned(progress_);
   if (!busy(owned)) return;
   abort(reason);
   failures_.take_news(owned);
@@ -191,38 +186,34 @@ void Communicator::Implementation::abort(std::string_view reason) {
 void Communicator::Implementation::forked() {
   // Threads that may have held these do not exist here.
   progress_.forked();
-  streams_.calls().forked();
+  under_way_.in_streams().forked();
   record_.forget_locks();
   failures_.forget_locks();
   comparison_.forget_locks();
   waits_.stands().forget_lock();
-  groups_.forget_lock();
+  births_.forget_lock();
   failures_.verdict().notify();
-}
-
-Owned Communicator::Implementation::wait_to_own() {
-  value_or_throw(self_.called_from_outside());
-  return progress_.wait_to_own();
 }
 
 bool Communicator::Implementation::advance(Owned owned, Attention attention) try {
   auto& verdict = failures_.verdict();
+  auto& in_streams = under_way_.in_streams();
   bool moved = false;
   if (verdict.has_news() && failures_.take_news(owned, !verdict.suspicion())) return true;
   if (progress_.is_forked() || (verdict.suspicion() && !verdict.broken())) return false;
   // Do this in a broken communicator, too: its streams must go on.
-  if (streams_.calls().busy(owned)) [[unlikely]]
-    moved |= streams_.calls().advance(owned, *this);
-  moved |= !collectives(owned).empty() && calls_.advance(owned);
+  if (in_streams.busy(owned)) [[unlikely]]
+    moved |= in_streams.advance(owned, *this);
+  moved |= !under_way_.collectives(owned).empty() && calls_.advance(owned);
   if (verdict.broken() || verdict.suspicion()) return false;
-  auto messages_moved = messages(owned).advance(attention);
+  auto messages_moved = under_way_.messages(owned).advance(attention);
   if (!messages_moved) {
     failures_.failed(owned, std::move(messages_moved.error()));
     return false;
   }
   moved |= *messages_moved;
-  if (streams_.calls().busy(owned)) [[unlikely]]
-    moved |= streams_.calls().advance(owned, *this);
+  if (in_streams.busy(owned)) [[unlikely]]
+    moved |= in_streams.advance(owned, *this);
   if (!moved && verdict.has_news() && failures_.take_news(owned)) return true;
   if (moved) progress_.move(owned);
   if (moved && waits_.are_reported(owned)) waits_.take_back(owned);
@@ -233,13 +224,31 @@ bool Communicator::Implementation::advance(Owned owned, Attention attention) try
 }
 
 Clock::time_point Communicator::Implementation::supervise(Owned owned, Clock::time_point now) {
-  return failures_.guarded(owned, [&] { return std::optional(limits_.look(owned, now)); })
-      .value_or(now);
+  const auto look = [&]() -> std::optional<Clock::time_point> {
+    dumps_.write_requested(owned);
+    progress_.turns().look(now);
+    auto next = now + std::chrono::seconds(1);
+    if (limits_.end_suspicion(owned, now, next)) return next;
+    if (auto standing = under_way_.in_streams().supervise(owned, now, next);
+        !standing && !failures_.broken(owned)) {
+      failures_.threw(owned, standing.error());
+      return next;
+    }
+    return limits_.look(owned, now, next);
+  };
+  return failures_.guarded(owned, look).value_or(now);
 }
 
-void Communicator::Implementation::slept(Owned /*owned*/, std::vector<Rank> awaited,
-                                         Clock::duration time) noexcept {
-  record_.slept(std::move(awaited), time);
+void Communicator::Implementation::breaks(Owned owned) noexcept { dumps_.keep_standing(owned); }
+
+void Communicator::Implementation::broke(Owned owned) {
+  waits_.take_back(owned);
+  if (record_.has_file() && !is_closed()) dumps_.write(owned, Record::kFailureDump);
+}
+
+void Communicator::Implementation::heard(const Failure& failure) {
+  comparison_.end_farewells();
+  births_.end_unwarned_making(failure);
 }
 
 }  // namespace ccoll

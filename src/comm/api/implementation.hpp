@@ -4,11 +4,12 @@
 /// A communicator's internals: its parts, their life together, and one round of progress over them.
 /// Each part has an idea of its own and says in its header who may use it.
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ccoll/communicator.hpp"
@@ -19,22 +20,25 @@
 #include "comm/failures/failures.hpp"
 #include "comm/failures/limits.hpp"
 #include "comm/failures/waits.hpp"
+#include "comm/groups/births.hpp"
 #include "comm/groups/group.hpp"
 #include "comm/groups/groups.hpp"
 #include "comm/groups/member.hpp"
 #include "comm/groups/self.hpp"
+#include "comm/groups/survivors.hpp"
 #include "comm/messages/message_calls.hpp"
 #include "comm/progress/fork_notice.hpp"
 #include "comm/progress/progress.hpp"
 #include "comm/record/dumps.hpp"
 #include "comm/record/record.hpp"
 #include "comm/streams/streams.hpp"
-#include "engine/links.hpp"
+#include "comm/under_way.hpp"
 
 namespace ccoll {
 
 class Communicator::Implementation final
     : public Progress::Operations,
+      public Failures::Audience,
       public ForkNotice::Listener,
       public std::enable_shared_from_this<Communicator::Implementation> {
  public:
@@ -46,49 +50,41 @@ class Communicator::Implementation final
 
   // The parts:
   const Self& self() const { return self_; }
+  const Planner& planner() const { return planner_; }
   Progress& progress() { return progress_; }
+  UnderWay& under_way() { return under_way_; }
   CollectiveCalls& calls() { return calls_; }
   MessageCalls& message_calls() { return message_calls_; }
   Streams& streams() { return streams_; }
   const Streams& streams() const { return streams_; }
   Failures& failures() { return failures_; }
-  Limits& limits() { return limits_; }
-  Waits& waits() { return waits_; }
-  Comparison& comparison() { return comparison_; }
+  const Failures& failures() const { return failures_; }
   Groups& groups() { return groups_; }
   Dumps& dumps() { return dumps_; }
   ControlNews& control_news() { return control_news_; }
-  Record& record() { return record_; }
-  LinkTable& links() { return links_; }
-  Collectives& collectives(Owned owned) { return calls_.queue(owned); }
-  Messages& messages(Owned owned) { return message_calls_.messages(owned); }
 
-  const Planner& planner() const { return planner_; }
-  bool shares_memory() const { return shares_memory_; }
-  bool is_closed() const { return closed_.load(); }
-
-  /// Holds the owner flag (owner.hpp).
-  class Owner;
-  /// Waits for the flag. Throws if this thread is inside a reduction's function that one of this
-  /// communicator's calls invoked: the wait would never end.
-  Owned wait_to_own();
+  bool is_closed() const { return failures_.verdict().is_closed(); }
 
   // Progress::Operations:
-  bool busy(Owned owned) const override {
-    return !calls_.queue(owned).empty() || message_calls_.messages(owned).busy() ||
-           streams_.calls().busy(owned);
-  }
+  bool busy(Owned owned) const override { return under_way_.busy(owned); }
   bool advance(Owned owned, Attention attention) override;
   Clock::time_point supervise(Owned owned, Clock::time_point now) override;
-  std::vector<Rank> awaited(Owned owned, const Work::State& work) const noexcept override;
-  void slept(Owned owned, std::vector<Rank> awaited, Clock::duration time) noexcept override;
-  bool has_reached() const override { return streams_.calls().has_reached(); }
+  std::vector<Rank> awaited(Owned owned, const Work::State& work) const noexcept override {
+    return under_way_.awaited(owned, work);
+  }
+  void slept(Owned /*owned*/, std::vector<Rank> awaited, Clock::duration time) noexcept override {
+    record_.slept(std::move(awaited), time);
+  }
+  bool has_reached() const override { return under_way_.has_reached(); }
+  Status may_wait() const override { return self_.called_from_outside(); }
   void threw(Owned owned, const Failure& failure) override { failures_.threw(owned, failure); }
 
-  /// Whether nothing is under way and nothing wrong: a short call may be made at once.
-  bool is_calm(Owned owned) const {
-    return !busy(owned) && !calls_.queue(owned).is_blocking() && failures_.verdict().is_calm() &&
-           !is_closed();
+  // Failures::Audience:
+  void breaks(Owned owned) noexcept override;
+  void broke(Owned owned) override;
+  void heard(const Failure& failure) override;
+  void departed(std::uint32_t rank, std::optional<Rank> here) override {
+    comparison_.departed(rank, here);
   }
 
   /// Aborts if anything of this rank is under way; otherwise does nothing. Takes the owner flag.
@@ -113,24 +109,27 @@ class Communicator::Implementation final
   void configure();
 
   const Self self_;
-  Planner planner_;             // immutable after make
-  bool shares_memory_ = false;  // immutable after make: all ranks do
-  bool subscribed_ = false;     // immutable after make: control knows it
-  std::atomic<bool> closed_{false};
+  Planner planner_;          // immutable after make
+  bool subscribed_ = false;  // immutable after make: control knows it
   Record record_{
       {self_.job(), self_.id(), self_.name(), self_.rank(), self_.size(), self_.job_rank()}};
-  LinkTable links_;
   Progress progress_;
-  Failures failures_{*this, record_};
-  Comparison comparison_{*this, record_, failures_.verdict()};
-  CollectiveCalls calls_{*this, record_, comparison_};
-  MessageCalls message_calls_;
-  Streams streams_;
-  Limits limits_{*this, self_, failures_};
-  Dumps dumps_{*this, record_};
-  Waits waits_{*this, record_.history(), record_.recorder()};
-  Groups groups_{*this, self_.id()};
-  ControlNews control_news_{*this};
+  UnderWay under_way_;
+  Births births_{self_.id()};
+  Failures failures_{self_, progress_, record_, under_way_, *this};
+  Waits waits_{self_, under_way_, record_};
+  Comparison comparison_{self_, progress_, record_, under_way_, failures_.verdict()};
+  Limits limits_{self_, progress_, under_way_, failures_, waits_, comparison_, births_};
+  Dumps dumps_{self_, progress_, record_, under_way_, failures_};
+  ControlNews control_news_{
+      self_, progress_, record_.history(), {failures_, dumps_, comparison_, waits_, births_}};
+  CollectiveCalls calls_{
+      {self_, planner_, progress_, record_, under_way_, failures_, limits_, waits_, comparison_}};
+  MessageCalls message_calls_{
+      {self_, planner_, progress_, record_, under_way_, failures_, limits_}};
+  Streams streams_{*this, under_way_.in_streams()};
+  Survivors survivors_{self_, progress_, failures_, births_};
+  Groups groups_{*this, births_, survivors_};
   const ForkNotice fork_notice_{*this};  // last: needs all the others
 };
 

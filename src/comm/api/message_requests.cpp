@@ -7,10 +7,11 @@
 #include "comm/api/arguments.hpp"
 #include "comm/api/call_group.hpp"
 #include "comm/api/extent.hpp"
+#include "comm/api/implementation.hpp"
 #include "comm/api/memory_rows.hpp"
-#include "comm/api/owner.hpp"
 #include "comm/api/roads.hpp"
 #include "comm/messages/message_calls.hpp"
+#include "comm/progress/owner.hpp"
 
 namespace ccoll {
 namespace {
@@ -177,10 +178,10 @@ struct CheckedMessages {
 
   /// Waits without releasing the owner flag in between.
   Work by_queue(Until until) {
-    const Implementation::Owner owned(*communicator);
+    const Owner owned(communicator->progress());
     // Allocate first: a throw after the operations have begun would free the buffers that they use.
     Work work(std::make_shared<Work::State>(
-        Work::State{communicator, {operations.begin(), operations.end()}}));
+        Work::State{communicator->progress().weak(), {operations.begin(), operations.end()}}));
     value(communicator->message_calls().begin(owned, operations, options.timeout));
     if (until == Until::begun)
       communicator->progress().round(owned);
@@ -253,7 +254,7 @@ void Communicator::send(const ConstBlock& block, int to, int tag, const CallOpti
   const auto communicator = implementation();
   const auto request = MessageRequest::send(block, to, tag);
   if (const auto pattern = short_way(*communicator, request, options)) {
-    const Implementation::Owner owned(*communicator);
+    const Owner owned(communicator->progress());
     if (communicator->message_calls().send_short(owned, request, *pattern)) return;
   }
   submit(MessagesRequest{communicator, "send", std::array{request}, options});
@@ -270,7 +271,7 @@ Received Communicator::recv(const Block& block, int from, int tag, const CallOpt
   const auto communicator = implementation();
   const auto request = MessageRequest::recv(block, from, tag);
   if (const auto pattern = short_way(*communicator, request, options)) {
-    const Implementation::Owner owned(*communicator);
+    const Owner owned(communicator->progress());
     if (auto got = communicator->message_calls().recv_short(owned, request, *pattern)) return *got;
   }
   return received(submit(MessagesRequest{communicator, "recv", std::array{request}, options}),
@@ -296,8 +297,9 @@ Received Communicator::probe(int from, int tag, const CallOptions& options) {
   operation->pattern = or_raise(pattern_of("probe", from, tag, true, communicator->self().size()));
   operation->received.emplace();
   operation->label = options.label;
-  const Work work(std::make_shared<Work::State>(Work::State{communicator, {operation}}));
-  const Implementation::Owner owned(*communicator);
+  const Work work(
+      std::make_shared<Work::State>(Work::State{communicator->progress().weak(), {operation}}));
+  const Owner owned(communicator->progress());
   or_raise(communicator->message_calls().begin(owned, std::array{operation}, options.timeout));
   communicator->progress().wait(owned, work.state(), Clock::time_point::max());
   return work.received();
@@ -307,7 +309,7 @@ std::optional<Received> Communicator::try_probe(int from, int tag) {
   const auto communicator = implementation();
   const auto pattern = communicator->self().value_or_raise(
       pattern_of("try_probe", from, tag, true, communicator->self().size()));
-  const Implementation::Owner owned(*communicator);
+  const Owner owned(communicator->progress());
   return communicator->self().value_or_raise(communicator->message_calls().look(owned, pattern));
 }
 
@@ -320,7 +322,7 @@ Received Communicator::send_recv(const ConstBlock& out, int to, const Block& in,
   const auto way_in = short_way(*communicator, request_in, options);
   bool sent = false;
   if (way_out && way_in && apart(out.data, bytes_of(request_out.block), in.data, bytes_of(in))) {
-    const Implementation::Owner owned(*communicator);
+    const Owner owned(communicator->progress());
     sent = communicator->message_calls().send_short(owned, request_out, *way_out);
     if (sent)
       if (auto got = communicator->message_calls().recv_short(owned, request_in, *way_in))

@@ -6,10 +6,11 @@
 #include <utility>
 
 #include "comm/api/call_group.hpp"
-#include "comm/api/owner.hpp"
 #include "comm/progress/callback_thread.hpp"
 #include "comm/progress/endings.hpp"
 #include "comm/progress/operation.hpp"
+#include "comm/progress/owner.hpp"
+#include "comm/progress/progress.hpp"
 #include "core/deadline.hpp"
 #include "system/log.hpp"
 
@@ -49,10 +50,10 @@ void Work::wait(std::optional<std::chrono::milliseconds> limit) {
   };
   if (limit && limit->count() <= 0 && !test()) give_up();
   const auto deadline = limit ? deadline_after(*limit) : Clock::time_point::max();
-  if (const auto communicator = state_->communicator.lock(); communicator && !state_->done()) {
+  if (const auto progress = state_->progress.lock(); progress && !state_->done()) {
     call_group::go_on(state_.get(), deadline);
-    const Communicator::Implementation::Owner owned(*communicator);
-    if (!communicator->progress().wait(owned, *state_, deadline)) give_up();
+    const Owner owned(*progress);
+    if (!progress->wait(owned, *state_, deadline)) give_up();
   }
   if (const auto* failure = state_->failure()) raise(*failure);
 }
@@ -60,7 +61,7 @@ void Work::wait(std::optional<std::chrono::milliseconds> limit) {
 bool Work::test() {
   if (!state_ || state_->done()) return true;
   call_group::go_on(state_.get(), Clock::time_point::min());
-  if (const auto communicator = state_->communicator.lock()) communicator->progress().poll();
+  if (const auto progress = state_->progress.lock()) progress->poll();
   return state_->done();
 }
 

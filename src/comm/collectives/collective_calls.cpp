@@ -6,20 +6,18 @@
 #include <exception>
 #include <utility>
 
-#include "comm/api/implementation.hpp"
 #include "engine/describe.hpp"
 #include "system/log.hpp"
 
 namespace ccoll {
 
 Result<std::shared_ptr<Work::State>> CollectiveCalls::begin(Owned owned, const Call& call) try {
-  auto& failures = communicator_.failures();
-  const auto rank = communicator_.self().rank();
+  auto& failures = with_.failures;
+  const auto rank = with_.self.rank();
   CCOLL_TRY(failures.usable(owned));
   auto operation = std::make_shared<CollectiveOperation>();
   // Allocate first: a throw after the operation has begun would free the buffers that it uses.
-  auto work =
-      std::make_shared<Work::State>(Work::State{communicator_.shared_from_this(), {operation}});
+  auto work = std::make_shared<Work::State>(Work::State{with_.progress.weak(), {operation}});
   if (auto ready = make_ready(owned, call, *operation); !ready) {
     // The other ranks would wait for this one.
     failures.break_with(owned, ready.error(), true);
@@ -30,54 +28,55 @@ Result<std::shared_ptr<Work::State>> CollectiveCalls::begin(Owned owned, const C
   operation->label = call.label;
   operation->gate = call.gate;
   operation->timeout = call.timeout;
-  communicator_.limits().set(*operation, communicator_.progress().now(), call.timeout);
+  with_.limits.set(*operation, with_.progress.now(), call.timeout);
   if (operation->gate) operation->deadline = Clock::time_point::max();
-  const auto place = queue_.place_for(call.from_graph);
-  if (!call.gate && queue_.is_numbered_before(place)) {
-    if (auto numbered = number(*operation); !numbered) {
+  auto& queue = this->queue(owned);
+  const auto place = queue.place_for(call.from_graph);
+  if (!call.gate && queue.is_numbered_before(place)) {
+    if (auto numbered = number(owned, *operation); !numbered) {
       failures.break_with(owned, numbered.error(), true);
       return tl::unexpected(numbered.error());
     }
   } else {
-    operation->run.sequence = queue_.likely_number(place);
+    operation->run.sequence = queue.likely_number(place);
   }
-  queue_.insert(place, std::move(operation));
-  communicator_.progress().begin(owned);
+  queue.insert(place, std::move(operation));
+  with_.progress.begin(owned);
   return work;
 } catch (...) {
-  communicator_.failures().threw(owned, failure_of(std::current_exception()));
-  return tl::unexpected(*communicator_.failures().broken(owned));
+  with_.failures.threw(owned, failure_of(std::current_exception()));
+  return tl::unexpected(*with_.failures.broken(owned));
 }
 
-Status CollectiveCalls::number(CollectiveOperation& operation) {
+Status CollectiveCalls::number(Owned owned, CollectiveOperation& operation) {
+  auto& queue = this->queue(owned);
   auto& run = operation.run;
   if (!operation.label.empty() || run.custom)
-    record_.labels().set(queue_.next_number(), operation.note());
-  if (record(run.signature)) CCOLL_TRY(comparison_.compare_with_ahead());
-  run.sequence = queue_.take_number();
+    with_.record.labels().set(queue.next_number(), operation.note());
+  if (record(run.signature)) CCOLL_TRY(with_.comparison.compare_with_ahead());
+  run.sequence = queue.take_number();
   operation.is_numbered = true;
   return {};
 }
 
-Result<std::shared_ptr<Plan>> CollectiveCalls::plan_for(Owned /*owned*/, const Call& call,
+Result<std::shared_ptr<Plan>> CollectiveCalls::plan_for(Owned owned, const Call& call,
                                                         const Signature& asked) {
-  const auto key = communicator_.planner().key_of(call, asked);
+  const auto key = with_.planner.key_of(call, asked);
   if (auto found = plans_.find(key)) return found;
-  const auto request = communicator_.planner().request_for(call, asked);
+  const auto request = with_.planner.request_for(call, asked);
   if (!request) return tl::unexpected(request.error());
-  auto plan = Plan::make(*request, communicator_.links());
+  auto plan = Plan::make(*request, with_.under_way.links(owned));
   if (!plan) return tl::unexpected(plan.error());
-  if (auto* tracing = record_.tracing())
+  if (auto* tracing = with_.record.tracing())
     (*plan)->observe(tracing->observer_for(*request, call.ragged()));
   return plans_.keep(key, std::move(*plan));
 }
 
 Status CollectiveCalls::make_ready(Owned owned, const Call& call, CollectiveOperation& operation) {
-  const auto rank = communicator_.self().rank(), size = communicator_.self().size();
+  const auto rank = with_.self.rank(), size = with_.self.size();
   auto& run = operation.run;
   run.signature = signature_of(call);
-  if (call.on_device)
-    return communicator_.streams().make_ready_beside(owned, *call.on_device, operation);
+  if (call.on_device) return make_ready_beside(owned, *call.on_device, operation);
   auto plan = plan_for(owned, call, run.signature);
   if (!plan) return tl::unexpected(plan.error());
   operation.plan = *plan;
@@ -88,7 +87,7 @@ Status CollectiveCalls::make_ready(Owned owned, const Call& call, CollectiveOper
   run.block_counts = call.block_counts;
   run.output_counts = call.output_counts;
   run.custom = call.op.custom();
-  run.custom_for = &communicator_.self();
+  run.custom_for = &with_.self;
   if (call.parts) operation.parts.emplace(call.parts, run);
   if (call.kind == Kind::barrier) {
     run.input.data = &barrier_[0];
@@ -111,6 +110,22 @@ Status CollectiveCalls::make_ready(Owned owned, const Call& call, CollectiveOper
   return {};
 }
 
+Status CollectiveCalls::make_ready_beside(Owned owned, Algorithm algorithm,
+                                          CollectiveOperation& operation) {
+  Call barrier;
+  barrier.kind = Kind::barrier;
+  barrier.count = 1;
+  barrier.op = ReduceOp::max;
+  auto plan = plan_for(owned, barrier, signature_of(barrier));
+  if (!plan) return tl::unexpected(plan.error());
+  operation.plan = *plan;
+  auto& run = operation.run;
+  run.signature.algorithm = static_cast<std::uint8_t>(algorithm);
+  run.input.data = &barrier_[0];
+  run.output.data = &barrier_[1];
+  return {};
+}
+
 Status CollectiveCalls::run(Owned owned, const Call& call) {
   CCOLL_TRY(alone(owned, call));
   const auto work = begin(owned, call);
@@ -124,27 +139,28 @@ Status CollectiveCalls::finish(Owned owned, const Work::State& work) {
   const struct Unblock {
     Collectives& collectives;
     ~Unblock() { collectives.unblock(); }
-  } unblock{queue_};
-  queue_.block(blocking);
-  communicator_.progress().wait(owned, work, Clock::time_point::max());
+  } unblock{queue(owned)};
+  queue(owned).block(blocking);
+  with_.progress.wait(owned, work, Clock::time_point::max());
   // A collective fails only together with all that is under way.
-  if (work.failure() != nullptr) return tl::unexpected(*communicator_.failures().broken(owned));
+  if (work.failure() != nullptr) return tl::unexpected(*with_.failures.broken(owned));
   return {};
 }
 
 bool CollectiveCalls::advance(Owned owned) {
-  const auto& operation = queue_.front();
+  auto& queue = this->queue(owned);
+  const auto& operation = queue.front();
   auto& plan = *operation->plan;
   if (operation->is_held_back()) return false;
   if (!operation->started) {
     if (!operation->is_numbered)
-      if (auto numbered = number(*operation); !numbered) {
+      if (auto numbered = number(owned, *operation); !numbered) {
         failed(owned, std::move(numbered.error()));
         return false;
       }
     if (operation->gate) {
-      communicator_.limits().set_gated(*operation, communicator_.progress().now());
-      communicator_.waits().stands().set(std::nullopt);
+      with_.limits.set_gated(*operation, with_.progress.now());
+      with_.waits.stands().set(std::nullopt);
     }
     if (operation->premultiplication) (*operation->premultiplication)();
     if (operation->input_copy) (*operation->input_copy)();
@@ -160,24 +176,23 @@ bool CollectiveCalls::advance(Owned owned) {
   if (plan.rests()) return operation->parts->go_on(operation->run) || *moved;
   if (!plan.done()) return *moved;
   if (operation->widening) operation->widening->narrow();
-  const auto finished = queue_.take_front();
-  record_.call_ended(finished->run.sequence);
+  const auto finished = queue.take_front();
+  with_.record.call_ended(finished->run.sequence);
   finished->end();
   return true;
 }
 
 void CollectiveCalls::failed(Owned owned, Failure failure) {
-  const auto& operation = *queue_.front();
+  const auto& operation = *queue(owned).front();
   if (failure.kind == ErrorKind::peer_lost)
-    failure.message =
-        fmt::format("{}, {}: {}", communicator_.self().name_of(operation.run, operation.label),
-                    operation.plan->standing().text(), failure.message);
+    failure.message = fmt::format("{}, {}: {}", with_.self.name_of(operation.run, operation.label),
+                                  operation.plan->standing().text(), failure.message);
   else if (failure.kind == ErrorKind::mismatch && operation.plan->different())
-    return comparison_.ask_for_label(owned, operation, std::move(failure));
+    return with_.comparison.ask_for_label(owned, operation, std::move(failure));
   else if (failure.kind != ErrorKind::mismatch)
-    failure.message = fmt::format(
-        "{}: {}", communicator_.self().name_of(operation.run, operation.label), failure.message);
-  communicator_.failures().failed(owned, std::move(failure));
+    failure.message =
+        fmt::format("{}: {}", with_.self.name_of(operation.run, operation.label), failure.message);
+  with_.failures.failed(owned, std::move(failure));
 }
 
 }  // namespace ccoll

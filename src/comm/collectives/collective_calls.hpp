@@ -11,10 +11,17 @@
 #include "comm/collectives/collective_operation.hpp"
 #include "comm/collectives/collectives.hpp"
 #include "comm/collectives/plan_cache.hpp"
+#include "comm/collectives/planner.hpp"
 #include "comm/collectives/repeats.hpp"
 #include "comm/failures/comparison.hpp"
+#include "comm/failures/failures.hpp"
+#include "comm/failures/limits.hpp"
+#include "comm/failures/waits.hpp"
+#include "comm/groups/self.hpp"
 #include "comm/progress/owner_flag.hpp"
+#include "comm/progress/progress.hpp"
 #include "comm/record/record.hpp"
+#include "comm/under_way.hpp"
 #include "core/result.hpp"
 #include "engine/plan.hpp"
 
@@ -22,19 +29,30 @@ namespace ccoll {
 
 class CollectiveCalls {
  public:
-  CollectiveCalls(Communicator::Implementation& communicator, Record& record,
-                  Comparison& comparison)
-      : communicator_(communicator), record_(record), comparison_(comparison) {}
+  /// The parts that calls are made with.
+  struct With {
+    const Self& self;
+    const Planner& planner;
+    Progress& progress;
+    Record& record;
+    UnderWay& under_way;
+    Failures& failures;
+    const Limits& limits;
+    Waits& waits;
+    Comparison& comparison;
+  };
+  explicit CollectiveCalls(const With& with) : with_(with) {}
 
   /// Makes a blocking collective that differs from a recent one only in its buffers. It is done on
   /// return, or put into options.unfinished; a failure is thrown. Returns false if the call has to
-  /// be made the general way. For threads that do not hold the owner flag.
+  /// be made the general way. The buffers are the host's, and no group of calls is open. For
+  /// threads that do not hold the owner flag.
   bool repeat(const Outline& asked, const Blocks& blocks, const CallOptions& options);
 
   // For the holder of the owner flag:
 
   /// Fails if a thread is in a blocking collective of this communicator, and `call` is another.
-  Status alone(Owned /*owned*/, const Call& call) const { return queue_.alone(call); }
+  Status alone(Owned owned, const Call& call) const { return queue(owned).alone(call); }
   /// Puts a call into the queue.
   Result<std::shared_ptr<Work::State>> begin(Owned owned, const Call& call);
   /// Waits until the collective of a blocking call is over; returns its failure, if any.
@@ -47,20 +65,20 @@ class CollectiveCalls {
   Result<std::shared_ptr<Plan>> plan_for(Owned owned, const Call& call, const Signature& asked);
   /// Advances the first one in the queue; true if it moved.
   bool advance(Owned owned);
-  Collectives& queue(Owned /*owned*/) { return queue_; }
-  const Collectives& queue(Owned /*owned*/) const { return queue_; }
   /// Adds what the plans have sent and received so far.
   void add_traffic(Owned /*owned*/, TrafficTable& table) const { plans_.add_traffic(table); }
 
  private:
   /// Sets its plan and its run, except for the sequence number.
   Status make_ready(Owned owned, const Call& call, CollectiveOperation& operation);
+  /// The same for the host's part of a call that devices make: a barrier.
+  Status make_ready_beside(Owned owned, Algorithm algorithm, CollectiveOperation& operation);
   /// Numbers the call; all calls before it must have their numbers.
-  Status number(CollectiveOperation& operation);
+  Status number(Owned owned, CollectiveOperation& operation);
   /// Notes that a call begins; whether neighbours have published calls that are to be compared.
   bool record(const Signature& signature) {
-    record_.call_begins(signature);
-    return comparison_.has_any_ahead();
+    with_.record.call_begins(signature);
+    return with_.comparison.has_any_ahead();
   }
   /// Handles a failure of the first one in the queue.
   void failed(Owned owned, Failure failure);
@@ -72,11 +90,10 @@ class CollectiveCalls {
   Result<std::shared_ptr<Work::State>> queue_repeated(
       Owned owned, const std::shared_ptr<CollectiveOperation>& operation, Plan::Polled polled);
 
-  Communicator::Implementation& communicator_;
-  Record& record_;
-  Comparison& comparison_;
+  Collectives& queue(Owned owned) const { return with_.under_way.collectives(owned); }
+
+  const With with_;
   PlanCache plans_;
-  Collectives queue_;
   Repeats repeats_;
   std::byte barrier_[2] = {};  ///< the buffers of barriers
 };

@@ -80,12 +80,12 @@ Signature Planner::key_of(const Call& call, Signature key) const {
 }
 
 Result<PlanRequest> Planner::request_for(const Call& call, const Signature& asked) const {
-  const auto& [rank, size, hosts, costs, by_options, deterministic, cached_bytes] = setting_;
+  const auto rank = setting_.rank;
   PlanRequest request;
   request.problem = problem_of(call);
   auto forcing = forced(call.algorithm);
-  forcing.order = order_of(call.op, call.type, deterministic);
-  const auto [chosen, type] = choose_for(call, request.problem, costs, forcing);
+  forcing.order = order_of(call.op, call.type, setting_.deterministic);
+  const auto [chosen, type] = choose_for(call, request.problem, setting_.costs, forcing);
   request.choice = chosen.choice;
   request.program = make_program(request.problem, request.choice, rank);
 #ifdef CCOLL_DEBUG
@@ -93,12 +93,12 @@ Result<PlanRequest> Planner::request_for(const Call& call, const Signature& aske
 #endif
   request.type = type;
   request.op = kernel_op(call.op);
-  request.cached_bytes = cached_bytes;
+  request.cached_bytes = setting_.cached_bytes;
   request.oversubscribed = is_oversubscribed_;
   log_choice(rank, asked, chosen);
   if (sizes_are_private(request.problem) && !tells_empty_blocks(request.problem)) {
     Problem check;
-    check.size = size;
+    check.size = setting_.size;
     check.count = 1;
     request.count_check = make_program(check, {.algorithm = Algorithm::tree}, rank);
   }

@@ -26,6 +26,7 @@ class Planner {
     CostTable costs = {};
     Forced forced = {};                       ///< by the communicator's options
     bool deterministic = false;               ///< whether results must not depend on the algorithm
+    bool shares_memory = false;               ///< all ranks do
     std::uint64_t cached_bytes = UINT64_MAX;  ///< as PlanRequest's
   };
 
@@ -35,6 +36,7 @@ class Planner {
 
   const CostTable& costs() const { return setting_.costs; }
   bool is_deterministic() const { return setting_.deterministic; }
+  bool shares_memory() const { return setting_.shares_memory; }
   /// Whether ranks outnumber cores.
   bool is_oversubscribed() const { return is_oversubscribed_; }
   /// Whether each rank has a core of its own, and few have a second one.

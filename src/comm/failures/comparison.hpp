@@ -11,19 +11,28 @@
 #include "comm/failures/calls_ahead.hpp"
 #include "comm/failures/farewells.hpp"
 #include "comm/failures/verdict.hpp"
+#include "comm/groups/self.hpp"
 #include "comm/progress/owner_flag.hpp"
+#include "comm/progress/progress.hpp"
 #include "comm/record/record.hpp"
+#include "comm/under_way.hpp"
 #include "control/control.hpp"
 
 namespace ccoll {
 
 class Comparison {
  public:
-  Comparison(Communicator::Implementation& communicator, Record& record, Verdict& verdict)
-      : communicator_(communicator), record_(record), verdict_(verdict) {}
+  Comparison(const Self& self, Progress& progress, Record& record, const UnderWay& under_way,
+             Verdict& verdict)
+      : self_(self),
+        progress_(progress),
+        record_(record),
+        under_way_(under_way),
+        verdict_(verdict) {}
 
-  /// A peer has published a call, asks or answers. On the service thread; as ControlObserver's.
-  std::optional<Failure> compare(std::uint32_t peer, const Waiting& waiting);
+  /// A peer, rank `from` here, has published a call, asks or answers. On the service thread; as
+  /// ControlObserver's.
+  std::optional<Failure> compare(Rank from, const Waiting& waiting);
   /// Whether neighbours have published calls that this rank has yet to make.
   bool has_any_ahead() const { return ahead_.has_any(); }
   /// Compares the calls so far with those that neighbours published earlier.
@@ -53,8 +62,10 @@ class Comparison {
   /// Notes that this rank of the job has closed; rank 0 tells the others once all have.
   void note_closed(std::uint32_t rank);
 
-  Communicator::Implementation& communicator_;
+  const Self& self_;
+  Progress& progress_;
   Record& record_;
+  const UnderWay& under_way_;
   Verdict& verdict_;
   CallsAhead ahead_;
   Farewells farewells_;

@@ -3,7 +3,7 @@
 // of ranks that wait for each other in a cycle (control/state/cycles.hpp).
 #include <algorithm>
 
-#include "comm/api/implementation.hpp"
+#include "comm/failures/waits.hpp"
 #include "core/text.hpp"
 #include "engine/describe.hpp"
 
@@ -21,11 +21,11 @@ constexpr std::size_t kMostReported = 16;
 void Waits::report(Owned owned) {
   std::vector<OpenWait> waits;
   const auto add = [&](std::uint64_t sequence, std::string text, const std::vector<Rank>& ranks) {
-    OpenWait wait{communicator_.self().id(), sequence, std::move(text), {}};
-    for (const auto rank : ranks) wait.ranks.push_back(communicator_.self().group().job_rank(rank));
+    OpenWait wait{self_.id(), sequence, std::move(text), {}};
+    for (const auto rank : ranks) wait.ranks.push_back(self_.group().job_rank(rank));
     waits.push_back(std::move(wait));
   };
-  if (const auto* first = communicator_.collectives(owned).started()) {
+  if (const auto* first = under_way_.collectives(owned).started()) {
     const auto& run = first->run;
     const auto awaited = first->plan->standing().awaited();
     stands_.set(StandReport{run.sequence,
@@ -34,10 +34,10 @@ void Waits::report(Owned owned) {
                             first->stands.since.value_or(first->begun)});
     add(run.sequence,
         fmt::format("{} #{} of communicator {}", words_of(run.signature).kind, run.sequence,
-                    shown_label(communicator_.self().name())),
+                    shown_label(self_.name())),
         awaited);
   }
-  for (const auto& operation : communicator_.messages(owned).pending()) {
+  for (const auto& operation : under_way_.messages(owned).pending()) {
     // A transfer that is on its way may only be slow.
     const bool stands = operation->stage == MessageOperation::Stage::posted ||
                         operation->stage == MessageOperation::Stage::requested;
@@ -46,17 +46,17 @@ void Waits::report(Owned owned) {
     add(kFirstMessage + operation->record,
         fmt::format("{} of communicator {}",
                     operation->what == MessageOperation::What::send ? "a send" : "a receive",
-                    shown_label(communicator_.self().name())),
-        communicator_.messages(owned).awaited(*operation));
+                    shown_label(self_.name())),
+        under_way_.messages(owned).awaited(*operation));
   }
   reported_(owned) = true;
-  communicator_.self().control().tell_waits(communicator_.self().id(), std::move(waits));
+  self_.control().tell_waits(self_.id(), std::move(waits));
 }
 
 void Waits::take_back(Owned owned) {
   if (!std::exchange(reported_(owned), false)) return;
   stands_.set(std::nullopt);
-  communicator_.self().control().tell_waits(communicator_.self().id(), {});
+  self_.control().tell_waits(self_.id(), {});
 }
 
 bool Waits::seek_cycle(Owned owned, Operation& operation, std::uint64_t sequence,
@@ -70,7 +70,7 @@ bool Waits::seek_cycle(Owned owned, Operation& operation, std::uint64_t sequence
   }
   operation.sought = true;
   report(owned);
-  communicator_.self().control().seek_cycle(communicator_.self().id(), sequence);
+  self_.control().seek_cycle(self_.id(), sequence);
   return true;
 }
 
@@ -78,8 +78,7 @@ std::string Waits::cycle_of(std::uint64_t sequence) const {
   const auto cycle = stands_.cycle_of(sequence);
   if (cycle.empty()) return "";
   return fmt::format("; a cycle{}: {}",
-                     communicator_.self().group().numbered_as_job() ? "" : " (by ranks of the job)",
-                     cycle);
+                     self_.group().numbered_as_job() ? "" : " (by ranks of the job)", cycle);
 }
 
 void Waits::ask_for_stands(Owned owned, const CollectiveOperation& operation,
@@ -90,20 +89,26 @@ void Waits::ask_for_stands(Owned owned, const CollectiveOperation& operation,
 }
 
 void Waits::ask_for_stands(Owned /*owned*/, Stands::Question question) {
-  Waiting sent{communicator_.self().id(), question.sequence, {}};
+  Waiting sent{self_.id(), question.sequence, {}};
   sent.signature.kind = kAsksStand;
   std::vector<std::uint32_t> to;
   for (const auto rank : stands_.ask(std::move(question)))
-    to.push_back(communicator_.self().group().job_rank(rank));
-  communicator_.self().control().publish(sent, to);
+    to.push_back(self_.group().job_rank(rank));
+  self_.control().publish(sent, to);
+}
+
+void Waits::answer(std::uint32_t peer, std::uint64_t sequence, Clock::time_point now) {
+  Waiting told{self_.id(), sequence, {}, stands_.answer(sequence, now)};
+  told.signature.kind = kTellsStand;
+  self_.control().publish(told, {peer});
 }
 
 void Waits::look_for(const std::vector<Rank>& ranks) {
   if (ranks.empty()) return;
   std::vector<std::uint32_t> job_ranks;
   job_ranks.reserve(ranks.size());
-  for (const auto rank : ranks) job_ranks.push_back(communicator_.self().group().job_rank(rank));
-  communicator_.self().control().probe(job_ranks);
+  for (const auto rank : ranks) job_ranks.push_back(self_.group().job_rank(rank));
+  self_.control().probe(job_ranks);
 }
 
 bool Waits::looks_again(Owned owned, Clock::time_point now) {

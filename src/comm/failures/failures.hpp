@@ -15,17 +15,41 @@
 
 #include "comm/failures/departures.hpp"
 #include "comm/failures/verdict.hpp"
+#include "comm/groups/self.hpp"
 #include "comm/progress/operation.hpp"
 #include "comm/progress/owner_flag.hpp"
+#include "comm/progress/progress.hpp"
 #include "comm/record/record.hpp"
+#include "comm/under_way.hpp"
 #include "core/result.hpp"
 
 namespace ccoll {
 
 class Failures {
  public:
-  Failures(Communicator::Implementation& communicator, Record& record)
-      : communicator_(communicator), record_(record) {}
+  /// Parts that a failure concerns beside the operations under way.
+  class Audience {
+   public:
+    /// The communicator breaks: its operations are about to end.
+    virtual void breaks(Owned owned) noexcept = 0;
+    /// They have ended, and the other ranks have been told.
+    virtual void broke(Owned owned) = 0;
+    /// The control path has reported a failure. Any thread may call it.
+    virtual void heard(const Failure& failure) = 0;
+    /// This rank of the job has gone; `here`: its rank here, if it has one. Any thread may call it.
+    virtual void departed(std::uint32_t rank, std::optional<Rank> here) = 0;
+
+   protected:
+    ~Audience() = default;
+  };
+
+  Failures(const Self& self, Progress& progress, Record& record, UnderWay& under_way,
+           Audience& audience)
+      : self_(self),
+        progress_(progress),
+        record_(record),
+        under_way_(under_way),
+        audience_(audience) {}
 
   /// Failures heard of, suspected and final; by its own remarks.
   Verdict& verdict() { return verdict_; }
@@ -92,8 +116,11 @@ class Failures {
   /// Counts the failure for the ranks that caused it. Runs before operations end with it.
   void note(Owned owned, const Failure& failure) noexcept;
 
-  Communicator::Implementation& communicator_;
+  const Self& self_;
+  Progress& progress_;
   Record& record_;
+  UnderWay& under_way_;
+  Audience& audience_;
   Verdict verdict_;
   Departures departures_;
 };

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "comm/api/implementation.hpp"
 #include "core/deadline.hpp"
 
 namespace ccoll {
@@ -54,40 +53,36 @@ void Limits::set_gated(CollectiveOperation& operation, Clock::time_point now) co
   set(operation, now, operation.timeout);
 }
 
-Clock::time_point Limits::look(Owned owned, Clock::time_point now) {
+bool Limits::end_suspicion(Owned owned, Clock::time_point now, Clock::time_point& next) {
   auto& verdict = failures_.verdict();
-  communicator_.dumps().write_requested(owned);
-  communicator_.progress().turns().look(now);
-  auto next = now + std::chrono::seconds(1);
-  if (verdict.suspicion() && !verdict.broken()) {
-    if (communicator_.collectives(owned).counts_differ()) {
-      if (const auto unread = communicator_.comparison().unread(owned, false)) {
-        failures_.break_with(owned, *unread, true);
-        return next;
-      }
-      next = std::min(next, now + kLookForCounts);
+  if (!verdict.suspicion() || verdict.broken()) return false;
+  if (under_way_.collectives(owned).counts_differ()) {
+    if (const auto unread = comparison_.unread(owned, false)) {
+      failures_.break_with(owned, *unread, true);
+      return true;
     }
-    if (verdict.take_label() || now >= verdict.suspected_until()) {
-      failures_.break_with(owned, *verdict.suspicion(), true);
-      return next;
-    }
-    next = std::min(next, verdict.suspected_until());
+    next = std::min(next, now + kLookForCounts);
   }
-  if (auto standing = communicator_.streams().calls().supervise(owned, now, next);
-      !standing && !verdict.broken()) {
-    failures_.threw(owned, standing.error());
-    return next;
+  if (verdict.take_label() || now >= verdict.suspected_until()) {
+    failures_.break_with(owned, *verdict.suspicion(), true);
+    return true;
   }
+  next = std::min(next, verdict.suspected_until());
+  return false;
+}
+
+Clock::time_point Limits::look(Owned owned, Clock::time_point now, Clock::time_point next) {
+  auto& verdict = failures_.verdict();
   if (failures_.end_by_old_loss(owned, now, next)) return next;
-  const bool at_all = sweep_.begins(now, communicator_.collectives(owned).size() +
-                                             communicator_.messages(owned).pending().size());
+  const bool at_all = sweep_.begins(
+      now, under_way_.collectives(owned).size() + under_way_.messages(owned).pending().size());
   // Not sooner: every thread that begins an operation would wake the service thread for it.
   if (!at_all) next = std::min(next, std::max(sweep_.next(), now + kPublishAfter));
   const auto gone = failures_.departures().long_gone(kSettled, now, next);
   // While there is a suspicion, no round shows what has come: the suspicion ends the call soon.
   if (at_all && !verdict.suspicion() && !gone.empty() && in_vain(owned, gone)) {
     // Their data may have come after the last round, however long ago they left.
-    if (communicator_.advance(owned, Attention::everyone) || verdict.broken() ||
+    if (progress_.operations().advance(owned, Attention::everyone) || verdict.broken() ||
         verdict.suspicion())
       return now;
     if (const auto failure = in_vain(owned, gone)) {
@@ -95,7 +90,7 @@ Clock::time_point Limits::look(Owned owned, Clock::time_point now) {
       return next;
     }
   }
-  for (const auto& operation : communicator_.collectives(owned)) {
+  for (const auto& operation : under_way_.collectives(owned)) {
     if (look_at(owned, *operation, now, next)) return next;
     if (!at_all) return next;  // the others stand behind the first
   }
@@ -105,7 +100,6 @@ Clock::time_point Limits::look(Owned owned, Clock::time_point now) {
 
 bool Limits::look_at(Owned owned, CollectiveOperation& operation, Clock::time_point now,
                      Clock::time_point& next) {
-  auto& waits = communicator_.waits();
   const auto& verdict = failures_.verdict();
   if (operation.gate) set_gated(operation, now);
   if (operation.started) operation.stands.look(operation.plan->standing().steps_taken(), now);
@@ -116,12 +110,12 @@ bool Limits::look_at(Owned owned, CollectiveOperation& operation, Clock::time_po
         ErrorKind::timed_out,
         fmt::format("{} timed out after {:.0f} ms, {}",
                     self_.name_of(operation.run, operation.label),
-                    milliseconds(now - operation.begun), waits.whereabouts(operation, now)),
+                    milliseconds(now - operation.begun), waits_.whereabouts(operation, now)),
         std::nullopt};
     if (operation.started) {
       auto needed = operation.plan->standing().awaited();
       std::ranges::copy(operation.plan->standing().silent(), std::back_inserter(needed));
-      auto culprit = waits.stands().absent(operation.run.sequence, needed);
+      auto culprit = waits_.stands().absent(operation.run.sequence, needed);
       if (!culprit && !needed.empty()) culprit = needed.front();
       if (culprit) late.culprit = self_.group().job_rank(*culprit);
     }
@@ -130,30 +124,28 @@ bool Limits::look_at(Owned owned, CollectiveOperation& operation, Clock::time_po
   }
   if (!verdict.suspicion()) next = std::min(next, operation.deadline);
   if (!operation.started) {
-    if (operation.is_held_back() && &operation == communicator_.collectives(owned).front().get())
-      waits.stands().set(
+    if (operation.is_held_back() && &operation == under_way_.collectives(owned).front().get())
+      waits_.stands().set(
           StandReport{operation.run.sequence, std::string(operation.not_begun()), operation.begun});
     return false;
   }
   if (now >= operation.publish_at) {
-    if (const auto unread =
-            verdict.suspicion() ? std::nullopt : communicator_.comparison().unread(owned, false)) {
+    if (const auto unread = verdict.suspicion() ? std::nullopt : comparison_.unread(owned, false)) {
       failures_.break_with(owned, *unread, true);
       return true;
     }
     publish(owned, operation, now);
   }
-  if (waits.seek_cycle(owned, operation, operation.run.sequence, now, next))
-    waits.ask_for_stands(owned, operation, now);
-  waits.look_at_long_wait(owned, operation, now, next);
+  if (waits_.seek_cycle(owned, operation, operation.run.sequence, now, next))
+    waits_.ask_for_stands(owned, operation, now);
+  waits_.look_at_long_wait(owned, operation, now, next);
   next = std::min(next, operation.publish_at);
   return false;
 }
 
 void Limits::publish(Owned owned, CollectiveOperation& operation, Clock::time_point now) {
   auto& control = self_.control();
-  auto& waits = communicator_.waits();
-  if (const auto& announcement = communicator_.groups().announcement()) {
+  if (const auto& announcement = births_.announcement()) {
     control.publish(announcement->waiting, announcement->to);
     operation.publish_at = now + kAnnounceAgain;
     return;
@@ -161,19 +153,18 @@ void Limits::publish(Owned owned, CollectiveOperation& operation, Clock::time_po
   control.publish({self_.id(), operation.run.sequence, operation.run.signature, operation.note()},
                   self_.group().ring_neighbours());
   if (now - operation.begun >= Waits::kAgain)
-    waits.look_for(operation.plan->standing().awaited(PlanStanding::Which::never_connected));
+    waits_.look_for(operation.plan->standing().awaited(PlanStanding::Which::never_connected));
   operation.publish_at = now + Waits::kAgain;
-  waits.report(owned);
+  waits_.report(owned);
 }
 
 void Limits::look_at_messages(Owned owned, Clock::time_point now, Clock::time_point& next) {
-  auto& messages = communicator_.messages(owned);
-  auto& waits = communicator_.waits();
+  auto& messages = under_way_.messages(owned);
   const auto& verdict = failures_.verdict();
-  const bool doubtful = now - communicator_.progress().turns().last_moved() >= kDoubtful;
+  const bool doubtful = now - progress_.turns().last_moved() >= kDoubtful;
   if (messages.busy() && !doubtful)
-    next = std::min(next, communicator_.progress().turns().last_moved() + kDoubtful);
-  const bool looks = doubtful && waits.looks_again(owned, now);
+    next = std::min(next, progress_.turns().last_moved() + kDoubtful);
+  const bool looks = doubtful && waits_.looks_again(owned, now);
   std::vector<Rank> silent;
   Stands::Question asks{kFirstMessage, now, {}};
   std::vector<std::shared_ptr<MessageOperation>> late;
@@ -188,7 +179,7 @@ void Limits::look_at_messages(Owned owned, Clock::time_point now, Clock::time_po
                       messages.name_of(*operation), milliseconds(now - operation->begun),
                       messages.standing(*operation), milliseconds(operation->stands.until(now)),
                       self_.ranks_text(messages.awaited(*operation)),
-                      waits.cycle_of(kFirstMessage + operation->record)),
+                      waits_.cycle_of(kFirstMessage + operation->record)),
           std::nullopt};
       if (const auto awaited = messages.awaited(*operation); !awaited.empty())
         failure.culprit = self_.group().job_rank(awaited.front());
@@ -196,29 +187,30 @@ void Limits::look_at_messages(Owned owned, Clock::time_point now, Clock::time_po
         return failures_.break_with(owned, failure, true);
       // Nobody else knows of a probe.
       messages.give_up(*operation, std::move(failure));
-      communicator_.progress().turns().end_one();
+      progress_.turns().end_one();
       continue;
     }
     if (!verdict.suspicion()) next = std::min(next, operation->deadline);
-    if (now - operation->begun >= kPublishAfter && !waits.are_reported(owned)) waits.report(owned);
-    if (!waits.are_reported(owned)) next = std::min(next, operation->begun + kPublishAfter);
-    waits.seek_cycle(owned, *operation, kFirstMessage + operation->record, now, next);
-    const auto wait = waits.long_wait(owned, *operation, now, next);
+    if (now - operation->begun >= kPublishAfter && !waits_.are_reported(owned))
+      waits_.report(owned);
+    if (!waits_.are_reported(owned)) next = std::min(next, operation->begun + kPublishAfter);
+    waits_.seek_cycle(owned, *operation, kFirstMessage + operation->record, now, next);
+    const auto wait = waits_.long_wait(owned, *operation, now, next);
     if (wait == LongWait::asked)
       std::ranges::copy(messages.awaited(*operation), std::back_inserter(asks.ranks));
     if (wait == LongWait::logged) late.push_back(operation);
     if (looks && operation->pattern.from && !messages.hears(*operation->pattern.from))
       silent.push_back(*operation->pattern.from);
   }
-  waits.look_for(silent);
-  if (!asks.ranks.empty()) waits.ask_for_stands(owned, std::move(asks));
-  waits.log_long_waits(owned, late, now);
+  waits_.look_for(silent);
+  if (!asks.ranks.empty()) waits_.ask_for_stands(owned, std::move(asks));
+  waits_.log_long_waits(owned, late, now);
 }
 
 std::optional<Failure> Limits::in_vain(Owned owned, const std::vector<Rank>& gone) const {
-  const auto& messages = communicator_.messages(owned);
+  const auto& messages = under_way_.messages(owned);
   const auto has_left = [&](Rank rank) { return std::ranges::find(gone, rank) != gone.end(); };
-  if (const auto* first = communicator_.collectives(owned).started()) {
+  if (const auto* first = under_way_.collectives(owned).started()) {
     const auto silent = first->plan->standing().awaited(PlanStanding::Which::never_connected);
     if (const auto found = std::ranges::find_if(silent, has_left); found != silent.end())
       return Failure{

@@ -9,18 +9,30 @@
 #include <vector>
 
 #include "comm/collectives/collective_operation.hpp"
+#include "comm/failures/comparison.hpp"
 #include "comm/failures/failures.hpp"
+#include "comm/failures/waits.hpp"
+#include "comm/groups/births.hpp"
 #include "comm/groups/self.hpp"
 #include "comm/progress/owner_flag.hpp"
+#include "comm/progress/progress.hpp"
 #include "comm/progress/sweep.hpp"
+#include "comm/under_way.hpp"
 #include "core/result.hpp"
 
 namespace ccoll {
 
 class Limits {
  public:
-  Limits(Communicator::Implementation& communicator, const Self& self, Failures& failures)
-      : communicator_(communicator), self_(self), failures_(failures) {}
+  Limits(const Self& self, Progress& progress, UnderWay& under_way, Failures& failures,
+         Waits& waits, Comparison& comparison, const Births& births)
+      : self_(self),
+        progress_(progress),
+        under_way_(under_way),
+        failures_(failures),
+        waits_(waits),
+        comparison_(comparison),
+        births_(births) {}
 
   /// Begins an operation's time; `timeout` 0: the communicator's.
   void set(Operation& operation, Clock::time_point now, std::chrono::milliseconds timeout) const;
@@ -28,8 +40,11 @@ class Limits {
            std::chrono::milliseconds timeout) const;
   /// Begins the time of a call in a stream when the stream has reached it.
   void set_gated(CollectiveOperation& operation, Clock::time_point now) const;
-  /// Looks at deadlines and at the ranks waited for; returns when to look again.
-  Clock::time_point look(Owned owned, Clock::time_point now);
+  /// Ends everything if it is time to believe what is suspected; true if so. Lowers `next` to when
+  /// to look again.
+  bool end_suspicion(Owned owned, Clock::time_point now, Clock::time_point& next);
+  /// Looks at deadlines and at the ranks waited for; returns when to look again, at most `next`.
+  Clock::time_point look(Owned owned, Clock::time_point now, Clock::time_point next);
 
  private:
   /// True if the look has ended everything. Lowers `next` to when to look again.
@@ -41,9 +56,13 @@ class Limits {
   /// The failure of a call that waits only for `gone` ranks whose links were never connected.
   std::optional<Failure> in_vain(Owned owned, const std::vector<Rank>& gone) const;
 
-  Communicator::Implementation& communicator_;
   const Self& self_;
+  Progress& progress_;
+  UnderWay& under_way_;
   Failures& failures_;
+  Waits& waits_;
+  Comparison& comparison_;
+  const Births& births_;
   Sweep sweep_;
 };
 

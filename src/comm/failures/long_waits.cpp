@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "comm/api/implementation.hpp"
+#include "comm/failures/waits.hpp"
 #include "core/deadline.hpp"
 #include "core/text.hpp"
 #include "system/log.hpp"
@@ -30,16 +30,16 @@ std::string Waits::whereabouts(const CollectiveOperation& operation, Clock::time
   const auto later = standing.silent();
   return fmt::format("{}, for {:.0f} ms; it waits for {}{}{}{}", standing.text(),
                      1000 * seconds(operation.stands.until(now)),
-                     communicator_.self().ranks_text(standing.awaited()), cycle,
+                     self_.ranks_text(standing.awaited()), cycle,
                      later.empty() ? ""
                                    : fmt::format("; later steps need data not yet received from {}",
-                                                 communicator_.self().ranks_text(later)),
+                                                 self_.ranks_text(later)),
                      stands_.answers_about(run.sequence, now));
 }
 
 LongWait Waits::long_wait(Owned /*owned*/, Operation& operation, Clock::time_point now,
                           Clock::time_point& next) const {
-  const auto limit = communicator_.self().options().warn_after;
+  const auto limit = self_.options().warn_after;
   if (limit.count() == 0 || operation.long_wait == LongWait::logged) return LongWait::no;
   const auto due = deadline_after(limit, operation.stands.since.value_or(operation.begun));
   const auto soon = due - std::min<Clock::duration>(limit / 4, kAskBefore);
@@ -61,17 +61,17 @@ void Waits::look_at_long_wait(Owned owned, CollectiveOperation& operation, Clock
       return;
     case LongWait::asked:
       report(owned);
-      communicator_.self().control().seek_cycle(communicator_.self().id(), operation.run.sequence);
+      self_.control().seek_cycle(self_.id(), operation.run.sequence);
       return ask_for_stands(owned, operation, now);
     case LongWait::logged:
       break;
   }
-  const Failure late{ErrorKind::timed_out,
-                     fmt::format("{} has waited for {:.3g} s: {}",
-                                 communicator_.self().name_of(operation.run, operation.label),
-                                 seconds(operation.stands.until(now)), whereabouts(operation, now)),
-                     std::nullopt};
-  log().warn("{}", communicator_.self().for_caller(late, operation.label).message);
+  const Failure late{
+      ErrorKind::timed_out,
+      fmt::format("{} has waited for {:.3g} s: {}", self_.name_of(operation.run, operation.label),
+                  seconds(operation.stands.until(now)), whereabouts(operation, now)),
+      std::nullopt};
+  log().warn("{}", self_.for_caller(late, operation.label).message);
 }
 
 void Waits::log_long_waits(Owned owned, std::span<const std::shared_ptr<MessageOperation>> late,
@@ -81,17 +81,15 @@ void Waits::log_long_waits(Owned owned, std::span<const std::shared_ptr<MessageO
         ErrorKind::timed_out,
         fmt::format(
             "{} has waited for {:.3g} s, {}; it waits for {}{}{}",
-            communicator_.messages(owned).name_of(*operation),
-            seconds(operation->stands.until(now)),
-            communicator_.messages(owned).standing(*operation),
-            communicator_.self().ranks_text(communicator_.messages(owned).awaited(*operation)),
+            under_way_.messages(owned).name_of(*operation), seconds(operation->stands.until(now)),
+            under_way_.messages(owned).standing(*operation),
+            self_.ranks_text(under_way_.messages(owned).awaited(*operation)),
             cycle_of(kFirstMessage + operation->record), stands_.answers_about(kFirstMessage, now)),
         std::nullopt};
-    log().warn("{}", communicator_.self().for_caller(failure, operation->label).message);
+    log().warn("{}", self_.for_caller(failure, operation->label).message);
   }
   if (late.size() > kMostLogged)
-    log().warn("{}: {} more messages have waited as long", communicator_.self().name(),
-               late.size() - kMostLogged);
+    log().warn("{}: {} more messages have waited as long", self_.name(), late.size() - kMostLogged);
 }
 
 }  // namespace ccoll

@@ -3,7 +3,7 @@
 // slice shows a call's signature; its note travels only when a difference has been found.
 #include <algorithm>
 
-#include "comm/api/implementation.hpp"
+#include "comm/failures/comparison.hpp"
 #include "core/deadline.hpp"
 #include "engine/count_check.hpp"
 #include "engine/describe.hpp"
@@ -41,54 +41,32 @@ bool last_sizes_were_private(const History& history) {
 
 }  // namespace
 
-std::optional<Failure> Comparison::compare(std::uint32_t peer, const Waiting& waiting) {
-  const auto from = communicator_.self().group().rank_of(peer);
-  if (!from) return std::nullopt;
-  const auto kind = waiting.signature.kind;
-  if (kind == kAsksLabel) {
-    communicator_.self().control().publish(
-        {communicator_.self().id(), waiting.sequence, of_kind(kTellsLabel),
-         record_.labels().of(waiting.sequence)},
-        {peer});
-    return std::nullopt;
+std::optional<Failure> Comparison::compare(Rank from, const Waiting& waiting) {
+  const auto peer = self_.group().job_rank(from);
+  switch (waiting.signature.kind) {
+    case kAsksLabel:
+      self_.control().publish({self_.id(), waiting.sequence, of_kind(kTellsLabel),
+                               record_.labels().of(waiting.sequence)},
+                              {peer});
+      return std::nullopt;
+    case kTellsLabel:
+      verdict_.hear_label({from, waiting.sequence, {}, waiting.note});
+      progress_.waiter().ring();
+      return std::nullopt;
+    case kCloses:
+      self_.control().publish({self_.id(), 0, of_kind(kHeardClose)}, {peer});
+      note_closed(peer);
+      return std::nullopt;
+    case kHeardClose:
+      farewells_.add(peer);
+      return std::nullopt;
+    case kAllClosed:
+      farewells_.end();
+      return std::nullopt;
+    default:
+      if (ahead_.keep(from, waiting, record_.history())) return std::nullopt;
+      return difference(from, waiting);
   }
-  if (kind == kAsksStand) {
-    communicator_.self().control().publish(
-        {communicator_.self().id(), waiting.sequence, of_kind(kTellsStand),
-         communicator_.waits().stands().answer(waiting.sequence, communicator_.progress().now())},
-        {peer});
-    return std::nullopt;
-  }
-  if (kind == kTellsStand) {
-    communicator_.waits().stands().take_answer(*from, waiting.sequence, waiting.note);
-    return std::nullopt;
-  }
-  if (kind == kCloses) {
-    communicator_.self().control().publish({communicator_.self().id(), 0, of_kind(kHeardClose)},
-                                           {peer});
-    note_closed(peer);
-    return std::nullopt;
-  }
-  if (kind == kHeardClose) {
-    farewells_.add(peer);
-    return std::nullopt;
-  }
-  if (kind == kAllClosed) {
-    farewells_.end();
-    return std::nullopt;
-  }
-  if (kind == kTellsLabel) {
-    verdict_.hear_label({*from, waiting.sequence, {}, waiting.note});
-    communicator_.progress().waiter().ring();
-    return std::nullopt;
-  }
-  if (kind == kSubgroup && waiting.communicator == communicator_.self().id() &&
-      !waiting.note.empty()) {
-    communicator_.groups().compare(*from, waiting);
-    return std::nullopt;
-  }
-  if (ahead_.keep(*from, waiting, record_.history())) return std::nullopt;
-  return difference(*from, waiting);
 }
 
 std::optional<Failure> Comparison::difference(Rank peer, const Waiting& waiting) const {
@@ -96,10 +74,9 @@ std::optional<Failure> Comparison::difference(Rank peer, const Waiting& waiting)
   const auto mine = record_.history().at(sequence);
   if (!mine || *mine == theirs) return std::nullopt;
   return Failure{ErrorKind::mismatch,
-                 describe_mismatch(
-                     {communicator_.self().rank(), sequence, *mine, record_.labels().of(sequence)},
-                     {peer, sequence, theirs, note}),
-                 communicator_.self().group().job_rank(peer)};
+                 describe_mismatch({self_.rank(), sequence, *mine, record_.labels().of(sequence)},
+                                   {peer, sequence, theirs, note}),
+                 self_.group().job_rank(peer)};
 }
 
 void Comparison::departed(std::uint32_t rank, std::optional<Rank> here) {
@@ -117,20 +94,20 @@ Status Comparison::compare_with_ahead() {
 }
 
 std::optional<Failure> Comparison::unread(Owned owned, bool closes) const {
-  const auto next = communicator_.collectives(owned).first_open();
+  const auto next = under_way_.collectives(owned).first_open();
   std::function<bool(Rank, const SliceHeader&)> is_unfit;
   std::vector<std::uint64_t> expected;
-  if (communicator_.collectives(owned).counts_differ()) {
+  if (under_way_.collectives(owned).counts_differ()) {
     // Even slices of this call may be unexpected.
-    expected = communicator_.collectives(owned).front()->run.output_counts;
+    expected = under_way_.collectives(owned).front()->run.output_counts;
     is_unfit = [&](Rank from, const SliceHeader& header) {
       return from < expected.size() && header.sequence == next &&
              header.signature.count != expected[from];
     };
   }
-  const auto unread = is_unfit
-                          ? communicator_.links().unread(next + 1, CountCheck::kFirstLane, is_unfit)
-                          : communicator_.links().unread(next, kHeaderLane);
+  const auto unread =
+      is_unfit ? under_way_.links(owned).unread(next + 1, CountCheck::kFirstLane, is_unfit)
+               : under_way_.links(owned).unread(next, kHeaderLane);
   if (!unread) return std::nullopt;
   const auto& [from, header] = *unread;
   const auto sequence = header.sequence;
@@ -138,55 +115,49 @@ std::optional<Failure> Comparison::unread(Owned owned, bool closes) const {
   auto theirs = header.signature;
   if (mine && has_private_sizes(*mine)) theirs.count = mine->count;
   // Neighbours exchange their last calls now, and report it with both labels.
-  const auto neighbours = communicator_.self().group().ring_neighbours();
+  const auto neighbours = self_.group().ring_neighbours();
   if (closes && mine && *mine != theirs &&
-      std::ranges::find(neighbours, communicator_.self().group().job_rank(from)) !=
-          neighbours.end())
+      std::ranges::find(neighbours, self_.group().job_rank(from)) != neighbours.end())
     return std::nullopt;
   std::string text;
   if (!mine)
     text = fmt::format("rank {} sent data of {} (call {}) to rank {}, which expected none", from,
-                       describe(theirs), sequence, communicator_.self().rank());
+                       describe(theirs), sequence, self_.rank());
   else if (*mine == theirs)
-    text = describe_counts({from, sequence, theirs}, header.signature.count,
-                           communicator_.self().rank(), is_unfit ? expected[from] : 0);
+    text = describe_counts({from, sequence, theirs}, header.signature.count, self_.rank(),
+                           is_unfit ? expected[from] : 0);
   else
-    text = describe_mismatch(
-        {communicator_.self().rank(), sequence, *mine, record_.labels().of(sequence)},
-        {from, sequence, theirs});
-  return Failure{ErrorKind::mismatch, std::move(text), communicator_.self().group().job_rank(from)};
+    text = describe_mismatch({self_.rank(), sequence, *mine, record_.labels().of(sequence)},
+                             {from, sequence, theirs});
+  return Failure{ErrorKind::mismatch, std::move(text), self_.group().job_rank(from)};
 }
 
 void Comparison::publish_end(bool compared) {
-  auto to = communicator_.self().group().ring_neighbours();
+  auto to = self_.group().ring_neighbours();
   const auto calls = record_.history().calls();
   for (auto call = calls - std::min(calls, kLastCalls); compared && call < calls; call++)
     if (const auto signature = record_.history().at(call))
-      communicator_.self().control().publish(
-          {communicator_.self().id(), call, *signature, record_.labels().of(call)}, to);
-  const auto first = communicator_.self().group().job_rank(0);
-  if (communicator_.self().rank() != 0 && last_sizes_were_private(record_.history()) &&
+      self_.control().publish({self_.id(), call, *signature, record_.labels().of(call)}, to);
+  const auto first = self_.group().job_rank(0);
+  if (self_.rank() != 0 && last_sizes_were_private(record_.history()) &&
       std::ranges::find(to, first) == to.end())
     to.push_back(first);
-  communicator_.self().control().publish({communicator_.self().id(), 0, of_kind(kCloses)}, to);
-  note_closed(communicator_.self().job_rank());
+  self_.control().publish({self_.id(), 0, of_kind(kCloses)}, to);
+  note_closed(self_.job_rank());
 }
 
 void Comparison::note_closed(std::uint32_t rank) {
-  const bool all_have =
-      farewells_.all_closed(rank, static_cast<std::size_t>(communicator_.self().size()));
-  if (!all_have || communicator_.self().rank() != 0 || !last_sizes_were_private(record_.history()))
-    return;
-  auto others = communicator_.self().group().job_ranks();
-  std::erase(others, communicator_.self().job_rank());
-  communicator_.self().control().publish({communicator_.self().id(), 0, of_kind(kAllClosed)},
-                                         others);
+  const bool all_have = farewells_.all_closed(rank, static_cast<std::size_t>(self_.size()));
+  if (!all_have || self_.rank() != 0 || !last_sizes_were_private(record_.history())) return;
+  auto others = self_.group().job_ranks();
+  std::erase(others, self_.job_rank());
+  self_.control().publish({self_.id(), 0, of_kind(kAllClosed)}, others);
   farewells_.end();
 }
 
 void Comparison::await_last_calls() {
-  if (record_.history().calls() == 0 || communicator_.self().service()->on_service_thread()) return;
-  farewells_.await(communicator_.self().group().ring_neighbours(), kAnswersSoon);
+  if (record_.history().calls() == 0 || self_.service()->on_service_thread()) return;
+  farewells_.await(self_.group().ring_neighbours(), kAnswersSoon);
   if (last_sizes_were_private(record_.history())) farewells_.await_end(kOthersClose);
 }
 
@@ -194,8 +165,8 @@ void Comparison::ask_for_label(Owned /*owned*/, const CollectiveOperation& opera
                                Failure failure) {
   if (verdict_.suspicion()) return;
   const auto& run = operation.run;
-  const auto peer = communicator_.self().group().job_rank(operation.plan->different()->rank);
-  MadeCall mine{communicator_.self().rank(), run.sequence, run.signature, operation.note()};
+  const auto peer = self_.group().job_rank(operation.plan->different()->rank);
+  MadeCall mine{self_.rank(), run.sequence, run.signature, operation.note()};
   auto theirs = *operation.plan->different();
   // Calls with different numbers were not meant to meet: where they first differed tells more. That
   // may be the call that the peer's slice belongs to. If the peer is ahead, it compares this call
@@ -203,18 +174,15 @@ void Comparison::ask_for_label(Owned /*owned*/, const CollectiveOperation& opera
   const auto then =
       theirs.sequence < mine.sequence ? record_.history().at(theirs.sequence) : std::nullopt;
   if (then && *then != theirs.signature)
-    mine = {communicator_.self().rank(), theirs.sequence, *then,
-            record_.labels().of(theirs.sequence)};
+    mine = {self_.rank(), theirs.sequence, *then, record_.labels().of(theirs.sequence)};
   else if (theirs.sequence > mine.sequence)
-    communicator_.self().control().publish(
-        {communicator_.self().id(), mine.sequence, mine.signature, mine.note}, {peer});
+    self_.control().publish({self_.id(), mine.sequence, mine.signature, mine.note}, {peer});
   const auto asked = theirs.sequence;
   verdict_.suspect({std::move(mine), std::move(theirs), std::move(failure.message)}, peer,
-                   deadline_after(kAnswerWithin, communicator_.progress().now()));
+                   deadline_after(kAnswerWithin, progress_.now()));
   // A thread that is about to sleep has not counted on this deadline.
-  communicator_.progress().waiter().ring();
-  communicator_.self().control().publish({communicator_.self().id(), asked, of_kind(kAsksLabel)},
-                                         {peer});
+  progress_.waiter().ring();
+  self_.control().publish({self_.id(), asked, of_kind(kAsksLabel)}, {peer});
 }
 
 std::string DifferentCalls::text() const {

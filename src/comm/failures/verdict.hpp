@@ -22,8 +22,8 @@ class Verdict {
 
   // For the holder of the owner flag:
 
-  /// Whether there is neither a failure, nor a suspicion, nor news.
-  bool is_calm() const { return !broken_ && !suspicion_ && !has_news(); }
+  /// Whether there is neither a failure, nor a suspicion, nor news, and it is not closed.
+  bool is_calm() const { return !broken_ && !suspicion_ && !has_news() && !is_closed(); }
   const std::optional<Failure>& broken() const { return broken_; }
   /// Later failures change nothing.
   void break_with(const Failure& failure);
@@ -45,6 +45,10 @@ class Verdict {
 
   // For any thread:
 
+  /// The communicator is closed: what fails from here on is no news to its caller. False if it was
+  /// closed before.
+  bool close() { return !closed_.exchange(true); }
+  bool is_closed() const { return closed_.load(); }
   void notify() { has_news_.store(true, std::memory_order_release); }
   /// Takes a failure that the control path has reported. False if one came before, which stays.
   bool hear(const Failure& failure);
@@ -71,6 +75,7 @@ class Verdict {
   std::optional<Failure> suspicion_;
   std::optional<DifferentCalls> different_;  ///< if the suspicion is a mismatch
   Clock::time_point suspected_until_;
+  std::atomic<bool> closed_{false};
   std::atomic<bool> has_news_{false};
   Guarded<Shared> shared_;
 };

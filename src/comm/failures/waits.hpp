@@ -15,7 +15,10 @@
 
 #include "comm/collectives/collective_operation.hpp"
 #include "comm/failures/stands.hpp"
+#include "comm/groups/self.hpp"
 #include "comm/progress/owner_flag.hpp"
+#include "comm/record/record.hpp"
+#include "comm/under_way.hpp"
 
 namespace ccoll {
 
@@ -30,9 +33,8 @@ class Waits {
   /// After this long it also asks about awaited ranks that never connected: a goodbye may be lost.
   static constexpr std::chrono::milliseconds kAgain{1000};
 
-  Waits(Communicator::Implementation& communicator, const History& history,
-        const FlightRecorder& recorder)
-      : communicator_(communicator), stands_(history, recorder) {}
+  Waits(const Self& self, const UnderWay& under_way, Record& record)
+      : self_(self), under_way_(under_way), stands_(record.history(), record.recorder()) {}
 
   /// Where ranks stand, as they say; by its own remarks.
   Stands& stands() { return stands_; }
@@ -52,6 +54,8 @@ class Waits {
   void ask_for_stands(Owned owned, const CollectiveOperation& operation, Clock::time_point now);
   /// The same for any ranks: they know nothing about messages, and answer with their own position.
   void ask_for_stands(Owned owned, Stands::Question question);
+  /// Tells rank `peer` of the job where this rank stands in that call.
+  void answer(std::uint32_t peer, std::uint64_t sequence, Clock::time_point now);
   /// Has control find out which of `ranks` have left without a goodbye arriving.
   void look_for(const std::vector<Rank>& ranks);
   /// Whether to look for ranks that messages wait for, again or for the first time.
@@ -69,7 +73,8 @@ class Waits {
                       Clock::time_point now) const;
 
  private:
-  Communicator::Implementation& communicator_;
+  const Self& self_;
+  const UnderWay& under_way_;
   Stands stands_;
   OwnersOnly<bool> reported_{false};      ///< to control
   OwnersOnly<Clock::time_point> looked_;  ///< for ranks that messages wait for

@@ -74,20 +74,27 @@ void Births::end_subgroup(bool counts) noexcept {
   });
 }
 
-void Births::wait_in(const std::shared_ptr<Communicator::Implementation>& made) {
+void Births::wait_in(const std::shared_ptr<ControlObserver>& made) {
   shared_.with([&](Shared& shared) { shared.making->made = made; });
 }
 
-std::shared_ptr<Communicator::Implementation> Births::waits_in() const {
-  return shared_.with(
-      [](const Shared& shared) { return shared.making ? shared.making->made.lock() : nullptr; });
+void Births::end_making(const Failure& failure) const {
+  end(failure, [](const Making&) { return true; });
 }
 
-std::shared_ptr<Communicator::Implementation> Births::waits_in_unwarned() const {
-  return shared_.with([](const Shared& shared) {
-    const auto& making = shared.making;
-    return making && !making->was_broken ? making->made.lock() : nullptr;
+void Births::end_unwarned_making(const Failure& failure) const {
+  end(failure, [](const Making& making) { return !making.was_broken; });
+}
+
+template <typename Counts>
+void Births::end(const Failure& failure, Counts counts) const {
+  std::uint64_t id = 0;
+  const auto made = shared_.with([&](const Shared& shared) {
+    if (!shared.making || !counts(*shared.making)) return std::shared_ptr<ControlObserver>();
+    id = shared.making->id;
+    return shared.making->made.lock();
   });
+  if (made) made->failed(id, failure);
 }
 
 std::optional<std::uint64_t> Births::contradiction(const Shared& shared, Rank peer,

@@ -24,8 +24,8 @@ struct Making {
   std::uint64_t id = 0;    ///< of the new communicator
   std::uint64_t list = 0;  ///< a hash of `ranks`
   Ranks ranks;
-  bool was_broken = false;                           ///< the parent, and the caller knew
-  std::weak_ptr<Communicator::Implementation> made;  ///< the new one, in which it waits
+  bool was_broken = false;              ///< the parent, and the caller knew
+  std::weak_ptr<ControlObserver> made;  ///< ends the new one, in which it waits
 };
 
 /// Tells the others of a subgroup that a rank makes, again and again.
@@ -55,6 +55,7 @@ class Births {
   std::uint64_t next_child() { return ++children_; }
   /// Sent while this communicator waits, as a new subgroup, for all of its ranks.
   std::optional<Announcement>& announcement() { return announcement_; }
+  const std::optional<Announcement>& announcement() const { return announcement_; }
 
   std::uint64_t duplicate_id(std::uint64_t number) const;
   std::uint64_t split_id(std::uint64_t number, int color) const;
@@ -72,12 +73,13 @@ class Births {
   Result<Attempt> begin_subgroup(const Ranks& ranks, bool was_broken);
   /// `counts`: the next attempt with the same list gets another id.
   void end_subgroup(bool counts) noexcept;
-  /// The new communicator exists, and waits for the others.
-  void wait_in(const std::shared_ptr<Communicator::Implementation>& made);
-  /// That communicator; null if there is none.
-  std::shared_ptr<Communicator::Implementation> waits_in() const;
-  /// The same, but null if the caller knew that the parent is broken: ranks that know may go on.
-  std::shared_ptr<Communicator::Implementation> waits_in_unwarned() const;
+  /// The new communicator exists, and waits for the others. `made` gets its news.
+  void wait_in(const std::shared_ptr<ControlObserver>& made);
+  /// Ends the making of a subgroup with the parent, although it waits in the new communicator.
+  void end_making(const Failure& failure) const;
+  /// The same for one whose caller did not know that the parent is broken. Ranks that know may go
+  /// on from it; one that does not know yet may wait for ranks that know, and do not come.
+  void end_unwarned_making(const Failure& failure) const;
   /// Calls `tell` with this rank's making and the id of the peer's, if `peer` announces a subgroup
   /// that will never be made: it waits for this rank, which waits for it with another list.
   template <typename Tell>
@@ -108,6 +110,8 @@ class Births {
     bool is_shrinking = false;
     std::shared_ptr<Headcount> headcount;  ///< of the shrink under way
   };
+  template <typename Counts>
+  void end(const Failure& failure, Counts counts) const;
   std::optional<std::uint64_t> contradiction(const Shared& shared, Rank peer,
                                              const Waiting& announced) const;
 

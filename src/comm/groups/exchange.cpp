@@ -7,7 +7,8 @@
 
 #include "comm/api/arguments.hpp"
 #include "comm/api/call_group.hpp"
-#include "comm/api/owner.hpp"
+#include "comm/api/implementation.hpp"
+#include "comm/progress/owner.hpp"
 #include "engine/describe.hpp"
 #include "engine/mix.hpp"
 
@@ -22,7 +23,7 @@ Status exchange(Communicator::Implementation& communicator, std::uint8_t shown_a
   call.timeout = options.timeout;
   call.label = options.label;
   call.shown_as = shown_as;
-  const Communicator::Implementation::Owner owned(communicator);
+  const Owner owned(communicator.progress());
   return communicator.calls().run(owned, call);
 }
 

@@ -6,16 +6,15 @@
 
 #include "comm/api/arguments.hpp"
 #include "comm/api/call_group.hpp"
-#include "comm/api/owner.hpp"
+#include "comm/api/implementation.hpp"
 #include "comm/groups/exchange.hpp"
+#include "comm/progress/owner.hpp"
 #include "core/text.hpp"
 #include "engine/describe.hpp"
 #include "engine/mix.hpp"
 
 namespace ccoll {
 namespace {
-
-using Owner = Communicator::Implementation::Owner;
 
 /// In a subgroup of up to this many ranks, all hear from each that waits for it. In a larger one
 /// only its neighbours in the list do, or n waiting ranks would send n² messages.
@@ -55,7 +54,7 @@ Groups::Made Groups::duplicate(const GroupOptions& options) {
   std::uint64_t number = 0;
   {
     // Hold it no longer: making waits for other ranks, which may wait for calls of this one.
-    const Owner owned(communicator_);
+    const Owner owned(communicator_.progress());
     CCOLL_TRY(communicator_.failures().usable(owned));
     number = births_.next_child();
   }
@@ -77,7 +76,7 @@ Groups::Made Groups::split(int color, int key, const GroupOptions& options) {
   CCOLL_TRY(exchange(communicator_, kSplit, mine.data(), wishes.data(), sizeof mine));
   std::uint64_t number = 0;
   {
-    const Owner owned(communicator_);
+    const Owner owned(communicator_.progress());
     number = births_.next_child();
   }
   if (color == kNoColor) return nullptr;
@@ -122,7 +121,7 @@ Groups::Made Groups::subgroup(std::span<const int> asked, const GroupOptions& op
       {communicator_.self().id(), 0, {.count = mix_ranks(*ranks), .kind = kSubgroup}, text}, {}};
   bool was_broken = false;
   {
-    const Owner owned(communicator_);
+    const Owner owned(communicator_.progress());
     was_broken = communicator_.failures().broken(owned).has_value();
   }
   const auto attempt = births_.begin_subgroup(*ranks, was_broken);
@@ -139,9 +138,9 @@ Groups::Made Groups::subgroup(std::span<const int> asked, const GroupOptions& op
     auto child = make_child(attempt->id, *ranks, options,
                             fmt::format("{}/group({})", communicator_.self().name(), text));
     if (!child) return child;
-    births_.wait_in(*child);
-    if (communicator_.is_closed()) end_making(Failures::destroyed());
-    if (const auto broken = communicator_.failures().news()) parent_broke(*broken);
+    births_.wait_in({*child, &(*child)->control_news()});
+    if (communicator_.is_closed()) births_.end_making(Failures::destroyed());
+    if (const auto broken = communicator_.failures().news()) births_.end_unwarned_making(*broken);
     announcement.to = ranks->size() <= kAllHear ? (*child)->self().group().job_ranks()
                                                 : (*child)->self().group().ring_neighbours();
     met = *child;
@@ -160,26 +159,10 @@ Groups::Made Groups::subgroup(std::span<const int> asked, const GroupOptions& op
   return made;
 }
 
-void Groups::end_making(const Failure& failure) {
-  if (const auto made = births_.waits_in()) made->control_news().failed(made->self().id(), failure);
-}
-
-void Groups::parent_closed(const Failure& failure) {
-  end_making(failure);
-  births_.abort_shrink(failure);
-}
-
-void Groups::parent_broke(const Failure& failure) {
-  // Ranks that know that it is broken may go on from it. One that does not know yet may wait for
-  // ranks that know, and do not come.
-  if (const auto made = births_.waits_in_unwarned())
-    made->control_news().failed(made->self().id(), failure);
-}
-
 Status Groups::meet(Announcement announcement) {
   // Take the news of failed lists first: the barrier may be over before it arrives.
   communicator_.self().control().settle();
-  const Owner owned(communicator_);
+  const Owner owned(communicator_.progress());
   births_.announcement() = std::move(announcement);
   Call barrier;
   barrier.kind = Kind::barrier;
@@ -191,25 +174,9 @@ Status Groups::meet(Announcement announcement) {
   return met;
 }
 
-void Groups::compare(Rank peer, const Waiting& waiting) {
-  births_.compare(peer, waiting, [&](const Making& mine, std::uint64_t theirs) {
-    // All may have heard that it failed: that flood goes ahead of this rank's own failure's.
-    if (communicator_.self().control().has_failed(theirs)) return;
-    const Failure failure{
-        ErrorKind::mismatch,
-        fmt::format("ranks make different groups of {}: rank {} one of {}, rank {} one of {}; "
-                    "neither can be made of it any more: make both of a duplicate",
-                    communicator_.self().name(), communicator_.self().rank(),
-                    list_ranks(mine.ranks), peer, waiting.note),
-        communicator_.self().group().job_rank(peer)};
-    communicator_.self().control().flood(theirs, failure);
-    communicator_.self().control().flood(mine.id, failure);
-  });
-}
-
 Groups::Made Groups::shrink(const GroupOptions& options, Ranks excluded) {
   CCOLL_TRY(call_group::refuse_in_one("shrink"));
-  const auto call = begin_shrinking(excluded);
+  const auto call = survivors_.begin(excluded);
   if (!call) return tl::unexpected(call.error());
   struct End {
     Births& births;
@@ -219,7 +186,7 @@ Groups::Made Groups::shrink(const GroupOptions& options, Ranks excluded) {
   } end{births_, excluded};
   const auto timeout =
       options.timeout.count() > 0 ? options.timeout : communicator_.self().options().timeout;
-  auto made = survivors_or_told(*call, timeout).and_then([&](const std::vector<Rank>& ranks) {
+  auto made = survivors_.find(*call, timeout).and_then([&](const std::vector<Rank>& ranks) {
     const auto id = births_.shrink_id(call->number, mix_ranks(ranks));
     return made_or_told(id, [&] {
       return make_child(

@@ -16,6 +16,7 @@
 
 #include "ccoll/communicator.hpp"
 #include "comm/groups/births.hpp"
+#include "comm/groups/survivors.hpp"
 #include "control/control.hpp"
 #include "core/result.hpp"
 
@@ -26,7 +27,8 @@ class Groups {
   using Implementation = Communicator::Implementation;
   using Made = Result<std::shared_ptr<Implementation>>;
 
-  Groups(Implementation& parent, std::uint64_t id) : communicator_(parent), births_(id) {}
+  Groups(Implementation& parent, Births& births, Survivors& survivors)
+      : communicator_(parent), births_(births), survivors_(survivors) {}
 
   Made duplicate(const GroupOptions& options);
   /// Null for a rank without a colour.
@@ -36,17 +38,6 @@ class Groups {
   /// leaves out the `excluded` (ascending), whether they are left or not.
   Made shrink(const GroupOptions& options, Ranks excluded = {});
 
-  /// Ends the making of a subgroup with this communicator, although it waits in the new one, and
-  /// that of a shrunk one.
-  void parent_closed(const Failure& failure);
-  /// The same for a subgroup whose caller did not know that this communicator is broken.
-  void parent_broke(const Failure& failure);
-  /// Tells the others if the subgroup that `peer` announces will never be made.
-  void compare(Rank peer, const Waiting& waiting);
-  /// Sent while this communicator waits, as a new subgroup, for all of its ranks.
-  const std::optional<Announcement>& announcement() { return births_.announcement(); }
-  void forget_lock() { births_.forget_lock(); }
-
  private:
   Result<std::vector<Rank>> subgroup_ranks(std::span<const int> ranks) const;
   Made make_child(std::uint64_t id, const std::vector<Rank>& ranks, const GroupOptions& options,
@@ -55,27 +46,12 @@ class Groups {
   /// would wait for this rank.
   template <typename Make>
   Made made_or_told(std::uint64_t id, Make make_it);
-  void end_making(const Failure& failure);
   /// For a new subgroup: waits for all of its ranks.
   Status meet(Announcement announcement);
 
-  // shrink.cpp
-  /// Admits a thread to shrink, one at a time; births_.end_shrink() ends it.
-  Result<RollCall> begin_shrinking(const Ranks& excluded);
-  /// The ranks that are not gone; every rank gets the same list.
-  Result<std::vector<Rank>> survivors(const RollCall& call, std::chrono::milliseconds timeout);
-  /// The same, but an exception ends the attempt on the other ranks, too: they wait for this one.
-  Result<std::vector<Rank>> survivors_or_told(const RollCall& call,
-                                              std::chrono::milliseconds timeout);
-  /// Waits until the roll call is over; an error says why this rank stopped waiting.
-  Status await(const RollCall& call, Headcount& count, std::chrono::milliseconds timeout) const;
-  /// The failure for the exception that is being caught.
-  Failure cannot_shrink() const;
-  Failure lost_patience(const RollCall& call, std::chrono::milliseconds timeout,
-                        const std::vector<std::uint32_t>& awaited) const;
-
   Implementation& communicator_;
-  Births births_;
+  Births& births_;
+  Survivors& survivors_;
 };
 
 }  // namespace ccoll

@@ -216,6 +216,16 @@ Result<std::shared_ptr<Member>> Member::join_as(PeerAddress address, Store& stor
   return member;
 }
 
+Member::Member() = default;
+
+Member::Member(std::uint32_t rank, std::shared_ptr<Control> control,
+               std::shared_ptr<TransportSet> transports)
+    : rank_(rank),
+      cores_per_rank_(ccoll::cores_per_rank(control->table())),
+      service_(net::Service::shared()),
+      control_(std::move(control)),
+      transports_(std::move(transports)) {}
+
 void Member::introduce(const CommunicatorOptions& options, const std::string& store) const {
   if (!log().tells(LogLevel::info)) return;
   Introduction facts;

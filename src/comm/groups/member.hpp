@@ -36,6 +36,9 @@ class Member {
   static Result<std::shared_ptr<Member>> join(Store& store, std::uint32_t rank, std::uint32_t size,
                                               const CommunicatorOptions& options,
                                               bool is_whole_job = false);
+  /// A member of a job whose ranks have met: `control` knows them.
+  Member(std::uint32_t rank, std::shared_ptr<Control> control,
+         std::shared_ptr<TransportSet> transports);
   ~Member();
   Member(const Member&) = delete;
   Member& operator=(const Member&) = delete;
@@ -65,7 +68,7 @@ class Member {
                                                  std::uint32_t rank, std::uint32_t size,
                                                  const CommunicatorOptions& options,
                                                  bool is_whole_job);
-  Member() = default;
+  Member();
   void introduce(const CommunicatorOptions& options, const std::string& store) const;
 
   std::uint32_t rank_ = 0;

@@ -4,7 +4,6 @@
 #include <exception>
 #include <utility>
 
-#include "comm/api/implementation.hpp"
 #include "comm/progress/spin_policy.hpp"
 
 namespace ccoll {
@@ -12,103 +11,101 @@ namespace ccoll {
 std::size_t MessageCalls::most_short_bytes() const {
   // Over wires, the general way places a longer message as it arrives, which the short way cannot.
   constexpr std::size_t kMostOverWires = 4 << 10;
-  return communicator_.shares_memory() ? kMaxEagerBytes : kMostOverWires;
+  return with_.planner.shares_memory() ? kMaxEagerBytes : kMostOverWires;
 }
 
 Status MessageCalls::begin(Owned owned,
                            std::span<const std::shared_ptr<MessageOperation>> operations,
                            std::chrono::milliseconds timeout) try {
-  auto& failures = communicator_.failures();
+  auto& failures = with_.failures;
   CCOLL_TRY(failures.usable(owned));
-  const auto now = communicator_.progress().now();
+  const auto now = with_.progress.now();
   for (const auto& operation : operations) {
-    communicator_.limits().set(*operation, now, timeout);
-    if (auto posted = messages_.post(operation); !posted) {
+    with_.limits.set(*operation, now, timeout);
+    if (auto posted = with_.under_way.messages(owned).post(operation); !posted) {
       failures.break_with(owned, posted.error(), true);
       return posted;
     }
   }
-  communicator_.progress().begin(owned);
+  with_.progress.begin(owned);
   return {};
 } catch (...) {
-  communicator_.failures().threw(owned, failure_of(std::current_exception()));
-  return tl::unexpected(*communicator_.failures().broken(owned));
+  with_.failures.threw(owned, failure_of(std::current_exception()));
+  return tl::unexpected(*with_.failures.broken(owned));
 }
 
 Result<std::optional<Received>> MessageCalls::look(Owned owned, const Pattern& pattern) {
-  auto& failures = communicator_.failures();
+  auto& failures = with_.failures;
   const auto& verdict = failures.verdict();
   CCOLL_TRY(failures.usable(owned));
   auto found = failures.guarded(owned, [&] {
-    auto looked = std::optional(messages_.look(pattern));
+    auto looked = std::optional(with_.under_way.messages(owned).look(pattern));
     if (!*looked) failures.failed(owned, looked->error());
     return looked;
   });
   // Nobody else may be there to see the suspicion's grace end.
   // It may have read messages, and owes answers to their senders.
-  communicator_.progress().settle(owned);
-  if (verdict.suspicion()) communicator_.supervise(owned, communicator_.progress().now());
+  with_.progress.settle(owned);
+  if (verdict.suspicion()) with_.progress.operations().supervise(owned, with_.progress.now());
   if (verdict.broken()) return tl::unexpected(*verdict.broken());
   if (verdict.suspicion()) return std::nullopt;
   return std::move(*found);
 }
 
 bool MessageCalls::send_short(Owned owned, const MessageRequest& request, const Pattern& to) {
-  if (!communicator_.is_calm(owned)) return false;
-  const auto begun = record_.trace_time();
+  if (!is_calm(owned)) return false;
+  const auto begun = with_.record.trace_time();
   const auto bytes = bytes_of(request.block);
   if (bytes > most_short_bytes()) return false;
-  const auto sent = communicator_.failures().guarded(owned, [&] {
-    return std::optional(messages_.send_now(to, static_cast<const std::byte*>(request.block.data),
-                                            bytes, request.block.type));
+  const auto sent = with_.failures.guarded(owned, [&] {
+    return std::optional(with_.under_way.messages(owned).send_now(
+        to, static_cast<const std::byte*>(request.block.data), bytes, request.block.type));
   });
   if (!sent || *sent == Messages::Sent::no) return false;
-  communicator_.progress().begin(owned);
+  with_.progress.begin(owned);
   if (*sent == Messages::Sent::flushing) {
     flush(owned, request, to);
     return true;
   }
-  record_.message_is_over({true, request.block.type, *to.from, *to.tag, bytes, begun});
+  with_.record.message_is_over({true, request.block.type, *to.from, *to.tag, bytes, begun});
   return true;
 }
 
 void MessageCalls::flush(Owned owned, const MessageRequest& request, const Pattern& to) {
-  auto& failures = communicator_.failures();
+  auto& failures = with_.failures;
   // The message is sent: without memory to wait for it, the communicator breaks.
   const auto work = failures.guarded(owned, [&] {
     auto operation = std::make_shared<MessageOperation>();
     operation->pattern = to;
     operation->bytes = bytes_of(request.block);
     operation->type = request.block.type;
-    communicator_.limits().set(*operation, communicator_.progress().now(), {});
-    Work::State state{communicator_.shared_from_this(), {operation}};
-    messages_.finish(operation);
+    with_.limits.set(*operation, with_.progress.now(), {});
+    Work::State state{with_.progress.weak(), {operation}};
+    with_.under_way.messages(owned).finish(operation);
     return std::optional(std::move(state));
   });
-  if (!work) raise(communicator_.self().for_caller(*failures.broken(owned)));
-  communicator_.progress().wait(owned, *work, Clock::time_point::max());
+  if (!work) raise(with_.self.for_caller(*failures.broken(owned)));
+  with_.progress.wait(owned, *work, Clock::time_point::max());
   if (const auto* failure = work->failure()) raise(*failure);
 }
 
 std::optional<Received> MessageCalls::recv_short(Owned owned, const MessageRequest& request,
                                                  const Pattern& from) {
-  if (!communicator_.is_calm(owned) || !from.from) return std::nullopt;
+  if (!is_calm(owned) || !from.from) return std::nullopt;
   const auto bytes = bytes_of(request.block);
-  const auto begun = record_.trace_time();
-  auto patience = SpinPolicy::short_one(communicator_.planner().is_oversubscribed(),
-                                        communicator_.shares_memory());
-  const auto keeps_polling = [&] {
-    return !communicator_.progress().is_wanted() && patience.keep_polling();
-  };
-  return communicator_.failures().guarded(owned, [&] {
+  const auto begun = with_.record.trace_time();
+  auto patience =
+      SpinPolicy::short_one(with_.planner.is_oversubscribed(), with_.planner.shares_memory());
+  const auto keeps_polling = [&] { return !with_.progress.is_wanted() && patience.keep_polling(); };
+  return with_.failures.guarded(owned, [&] {
     Received got;
-    const auto found =
-        messages_.take_now(from, static_cast<std::byte*>(request.block.data), bytes,
-                           most_short_bytes(), request.block.type, got, keeps_polling);
+    const auto found = with_.under_way.messages(owned).take_now(
+        from, static_cast<std::byte*>(request.block.data), bytes, most_short_bytes(),
+        request.block.type, got, keeps_polling);
     if (found != Messages::Found::message) return std::optional<Received>();
-    communicator_.progress().begin(owned);
+    with_.progress.begin(owned);
     const auto tag = static_cast<std::uint32_t>(got.tag);
-    record_.message_is_over({false, request.block.type, *from.from, tag, got.bytes, begun});
+    with_.record.message_is_over({false, request.block.type, *from.from, tag, got.bytes, begun});
     return std::optional(got);
   });
 }

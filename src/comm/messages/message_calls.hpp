@@ -9,12 +9,17 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <utility>
 
 #include "ccoll/communicator.hpp"
+#include "comm/collectives/planner.hpp"
+#include "comm/failures/failures.hpp"
+#include "comm/failures/limits.hpp"
+#include "comm/groups/self.hpp"
 #include "comm/messages/messages.hpp"
 #include "comm/progress/owner_flag.hpp"
+#include "comm/progress/progress.hpp"
 #include "comm/record/record.hpp"
+#include "comm/under_way.hpp"
 #include "core/result.hpp"
 
 namespace ccoll {
@@ -23,15 +28,17 @@ inline std::size_t bytes_of(const Block& block) { return block.count * size_of(b
 
 class MessageCalls {
  public:
-  /// `limits`: the messages' own.
-  MessageCalls(Communicator::Implementation& communicator, Record& record, const Group& group,
-               LinkTable& links, const Messages::Limits& limits, Messages::ForCaller for_caller)
-      : communicator_(communicator),
-        record_(record),
-        messages_(group, links, limits, std::move(for_caller)) {}
-
-  Messages& messages(Owned /*owned*/) { return messages_; }
-  const Messages& messages(Owned /*owned*/) const { return messages_; }
+  /// The parts that messages are made with.
+  struct With {
+    const Self& self;
+    const Planner& planner;
+    Progress& progress;
+    Record& record;
+    UnderWay& under_way;
+    Failures& failures;
+    const Limits& limits;
+  };
+  explicit MessageCalls(const With& with) : with_(with) {}
 
   /// Sets messages going, arguments already checked; `timeout` 0: the communicator's.
   Status begin(Owned owned, std::span<const std::shared_ptr<MessageOperation>> operations,
@@ -51,9 +58,12 @@ class MessageCalls {
   /// Limit of a blocking message on the short way.
   std::size_t most_short_bytes() const;
 
-  Communicator::Implementation& communicator_;
-  Record& record_;
-  Messages messages_;
+  /// Whether nothing is under way and nothing wrong.
+  bool is_calm(Owned owned) const {
+    return with_.under_way.is_idle(owned) && with_.failures.verdict().is_calm();
+  }
+
+  const With with_;
 };
 
 }  // namespace ccoll

@@ -18,6 +18,8 @@
 
 namespace ccoll {
 
+class Progress;
+
 using Clock = std::chrono::steady_clock;
 
 /// Since when an operation has stood still, as seen by a thread that looks now and then.
@@ -74,8 +76,8 @@ struct StreamOperation final : Operation {
 
 /// One operation of a communicator, or those of a batch in its order.
 struct Work::State {
-  /// Expires with the communicator, whose end ends the operations.
-  std::weak_ptr<Communicator::Implementation> communicator;
+  /// Moves them on. Expires with the communicator, whose end ends the operations.
+  std::weak_ptr<Progress> progress;
   std::vector<std::shared_ptr<Operation>> operations;
 
   const Failure* failure() const {

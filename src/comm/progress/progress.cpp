@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "comm/progress/background.hpp"
+#include "comm/progress/owner.hpp"
 #include "comm/progress/spin_policy.hpp"
 
 namespace ccoll {
@@ -17,6 +18,7 @@ Progress::~Progress() = default;
 void Progress::start(asio::io_context& context, const std::shared_ptr<Progress>& self,
                      Cores cores) {
   cores_ = cores;
+  this_ = self;
   background_ = Background::make(context, self, waiter_);
 }
 
@@ -25,6 +27,11 @@ void Progress::stop() {
 }
 
 void Progress::schedule() { background_->schedule(); }
+
+Owned Progress::wait_to_own() {
+  value_or_throw(operations_.may_wait());
+  return turns_.wait_to_own([this] { waiter_->ring(); });
+}
 
 void Progress::settle(Owned owned) {
   is_settled_ = false;
@@ -96,14 +103,10 @@ void Progress::sleep(Owned owned, const Work::State& work, Clock::time_point now
 void Progress::poll() {
   const auto owned = background_->is_due() ? std::nullopt : try_own();
   if (!owned) return;
-  const struct Release {
-    Progress& progress;
-    Owned owned;
-    ~Release() { progress.give_back(owned, progress.operations_); }
-  } release{*this, *owned};
-  operations_.advance(*owned, Attention::awaited);
-  operations_.supervise(*owned, now_());
-  settle(*owned);
+  const Owner owner(*this, *owned);
+  operations_.advance(owner, Attention::awaited);
+  operations_.supervise(owner, now_());
+  settle(owner);
 }
 
 }  // namespace ccoll

@@ -40,6 +40,8 @@ class Progress {
     virtual void slept(Owned owned, std::vector<Rank> awaited, Clock::duration time) noexcept = 0;
     /// Whether a stream has reached a call that nobody has begun.
     virtual bool has_reached() const = 0;
+    /// Fails if the holder of the owner flag waits for this thread, which may not wait for it.
+    virtual Status may_wait() const = 0;
     /// Ends all operations, on all ranks: a turn of the service thread threw.
     virtual void threw(Owned owned, const Failure& failure) = 0;
 
@@ -65,13 +67,14 @@ class Progress {
   void start(asio::io_context& context, const std::shared_ptr<Progress>& self, Cores cores);
   /// No turn of the service thread begins after this. Any thread may call it.
   void stop();
+  /// For what needs progress later. It expires with the communicator.
+  const std::weak_ptr<Progress>& weak() const { return this_; }
 
   // For threads that do not hold the owner flag:
 
   std::optional<Owned> try_own() { return turns_.try_own(); }
-  Owned wait_to_own() {
-    return turns_.wait_to_own([this] { waiter_->ring(); });
-  }
+  /// Waits for the flag. Throws if this thread may not wait.
+  Owned wait_to_own();
   /// Makes one round, unless another thread is making it.
   void poll();
   Clock::time_point now() const { return now_(); }
@@ -114,9 +117,9 @@ class Progress {
   /// The service thread, which has the flag, falls asleep: peers and its timer wake it.
   void background_sleeps(Owned /*owned*/) { is_settled_ = true; }
   /// Releases the flag; the service thread goes on with what is under way. `operations` are this
-  /// object's: where their final class is known, a call that is over costs no virtual function.
-  template <typename Final>
-  void give_back(Owned owned, const Final& operations) {
+  /// object's, or answer like them: where a final class is known, no virtual function is called.
+  template <typename Known>
+  void give_back(Owned owned, const Known& operations) {
     if (operations.busy(owned)) return leave_to_background(owned);
     disown(owned);
     // Nobody else would begin it: the stream's thread saw that a turn is due, or the flag held.
@@ -129,6 +132,7 @@ class Progress {
   bool wait(Owned owned, const Work::State& work, Clock::time_point limit);
 
   Operations& operations() { return operations_; }
+  const Operations& operations() const { return operations_; }
   Turns& turns() { return turns_; }
   const Turns& turns() const { return turns_; }
   Waiter& waiter() { return *waiter_; }
@@ -143,6 +147,7 @@ class Progress {
   Turns turns_;                             ///< by its own remarks
   Cores cores_;                             // immutable after start
   std::shared_ptr<Background> background_;  // immutable after start
+  std::weak_ptr<Progress> this_;            // immutable after start
   const Now now_;
   /// Nothing under way can go on before the service thread, which sleeps, wakes by itself.
   bool is_settled_ = false;  // owner: holder of the owner flag

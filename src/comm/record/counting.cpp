@@ -7,40 +7,17 @@
 #include <string>
 #include <utility>
 
-#include "comm/api/owner.hpp"
+#include "comm/api/implementation.hpp"
+#include "comm/progress/owner.hpp"
 
 namespace ccoll {
 
-std::vector<Rank> Communicator::Implementation::awaited(Owned owned,
-                                                        const Work::State& work) const noexcept {
-  try {
-    std::vector<Rank> ranks;
-    bool collective = false;
-    for (const auto& operation : work.operations) {
-      if (operation->done.load(std::memory_order_relaxed)) continue;
-      if (operation->sort == Operation::Sort::in_stream) continue;
-      if (operation->sort == Operation::Sort::collective)
-        collective = true;
-      else if (const auto peer = static_cast<const MessageOperation&>(*operation).pattern.from)
-        ranks.push_back(*peer);
-    }
-    // Whichever collective it is: the first one in the queue stands in its way.
-    if (const auto* first = collective ? calls_.queue(owned).started() : nullptr)
-      std::ranges::copy(first->plan->standing().awaited(PlanStanding::Which::in_the_way),
-                        std::back_inserter(ranks));
-    return ranks;
-  } catch (...) {
-    // No memory: this sleep is not counted.
-    return {};
-  }
-}
-
 Counters Communicator::Implementation::counters() {
-  const Owner owned(*this);
+  const Owner owned(progress_);
   TrafficTable table;
   calls_.add_traffic(owned, table);
-  messages(owned).add_traffic(table);
-  links_.add_retries(table);
+  under_way_.messages(owned).add_traffic(table);
+  under_way_.links(owned).add_retries(table);
 
   std::map<std::pair<Rank, std::string>, PeerCounters> peers;
   const auto of = [&](Rank peer, std::string_view name) -> PeerCounters& {
@@ -65,12 +42,13 @@ Counters Communicator::Implementation::counters() {
     peer.time_lost += loss.time;
     peer.errors += loss.errors;
   }
-  for (const auto& [rank, refused] : messages(owned).refused()) of(rank, {}).errors += refused;
+  for (const auto& [rank, refused] : under_way_.messages(owned).refused())
+    of(rank, {}).errors += refused;
 
   Counters counters;
-  counters.collectives = collectives(owned).next_number();
-  counters.device_memory_bytes = streams_.calls().held_bytes();
-  if (const auto& way = streams_.calls().device_way())
+  counters.collectives = under_way_.collectives(owned).next_number();
+  counters.device_memory_bytes = under_way_.in_streams().held_bytes();
+  if (const auto& way = under_way_.in_streams().device_way())
     counters.device_workspace_bytes = way->held_bytes();
   for (auto& [key, peer] : peers) {
     const bool any = (peer.messages_sent | peer.messages_received | peer.waits | peer.retries |

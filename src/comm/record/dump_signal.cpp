@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/api/implementation.hpp"
+#include "comm/record/dumps.hpp"
 #include "core/os_error.hpp"
 #include "system/file_descriptor.hpp"
 #include "system/log.hpp"
@@ -79,19 +79,19 @@ class Watch final : public DumpSignal, public std::enable_shared_from_this<Watch
   /// Whether this is a forked child's copy, without the parent's service thread.
   bool is_forked() const { return ::getpid() != process_; }
 
-  void add(const std::shared_ptr<Communicator::Implementation>& communicator) {
+  void add(const std::shared_ptr<Dumps>& dumps) {
     std::lock_guard lock(mutex_);
-    std::erase_if(communicators_, [](const auto& each) { return each.expired(); });
-    communicators_.push_back(communicator);
+    std::erase_if(all_, [](const auto& each) { return each.expired(); });
+    all_.push_back(dumps);
   }
-  void failed(const Communicator::Implementation& one) override {
+  void failed(const Dumps& one) override {
     std::size_t count = 0;
-    const auto all = communicators();
+    const auto all = living();
     for (auto each = all.rbegin(); each != all.rend() && count < kMostBeside; ++each) {
       if (each->get() == &one || (*each)->self().job() != one.self().job() ||
           (*each)->self().job_rank() != one.self().job_rank())
         continue;
-      (*each)->dumps().request("beside");
+      (*each)->request(std::string(Record::kBesideDump));
       count++;
     }
   }
@@ -106,24 +106,24 @@ class Watch final : public DumpSignal, public std::enable_shared_from_this<Watch
   }
 
  private:
-  std::vector<std::shared_ptr<Communicator::Implementation>> communicators() {
+  std::vector<std::shared_ptr<Dumps>> living() {
     std::lock_guard lock(mutex_);
-    std::vector<std::shared_ptr<Communicator::Implementation>> all;
-    for (const auto& each : communicators_)
-      if (auto communicator = each.lock()) all.push_back(std::move(communicator));
-    return all;
+    std::vector<std::shared_ptr<Dumps>> living;
+    for (const auto& each : all_)
+      if (auto dumps = each.lock()) living.push_back(std::move(dumps));
+    return living;
   }
   void dump() {
     std::uint64_t rings = 0;
     [[maybe_unused]] const auto ignored = ::read(doorbell.load(), &rings, sizeof rings);
-    for (const auto& each : communicators()) each->dumps().request("signal");
+    for (const auto& each : living()) each->request("signal");
     wait();
   }
 
   const pid_t process_ = ::getpid();
   asio::posix::stream_descriptor descriptor_;
   ProcessMutex mutex_;
-  std::vector<std::weak_ptr<Communicator::Implementation>> communicators_;  // guarded by mutex_
+  std::vector<std::weak_ptr<Dumps>> all_;  // guarded by mutex_
 };
 
 struct Watching {
@@ -134,8 +134,7 @@ struct Watching {
 
 }  // namespace
 
-std::shared_ptr<DumpSignal> DumpSignal::join(
-    const std::shared_ptr<Communicator::Implementation>& communicator) {
+std::shared_ptr<DumpSignal> DumpSignal::join(const std::shared_ptr<Dumps>& dumps) {
   auto& [mutex, watch, installed_in] = Runtime::one<Watching>();
   std::unique_lock lock(mutex);
   Status installed;
@@ -147,11 +146,11 @@ std::shared_ptr<DumpSignal> DumpSignal::join(
   lock.lock();
   auto made = watch.lock();
   if (!made || made->is_forked()) {
-    auto& context = communicator->self().service()->context();
+    auto& context = dumps->self().service()->context();
     watch = made = std::make_shared<Watch>(context);
     asio::post(context, [made] { made->wait(); });
   }
-  made->add(communicator);
+  made->add(dumps);
   return made;
 }
 

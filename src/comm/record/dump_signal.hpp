@@ -8,20 +8,19 @@
 
 #include <memory>
 
-#include "ccoll/communicator.hpp"
-
 namespace ccoll {
+
+class Dumps;
 
 class DumpSignal {
  public:
-  /// For a communicator that has just been made, which holds it; null without CCOLL_DUMP. Warns
-  /// once if the signal cannot be had.
-  static std::shared_ptr<DumpSignal> join(
-      const std::shared_ptr<Communicator::Implementation>& communicator);
+  /// For the dumps of a communicator that has just been made, which holds it; null without
+  /// CCOLL_DUMP. Warns once if the signal cannot be had.
+  static std::shared_ptr<DumpSignal> join(const std::shared_ptr<Dumps>& dumps);
   virtual ~DumpSignal() = default;
-  /// `one` has failed: the others of its rank write their dumps, at once if no thread is in them.
-  /// The caller may hold the owner flag of `one`.
-  virtual void failed(const Communicator::Implementation& one) = 0;
+  /// The communicator of `one` has failed: the others of its rank write their dumps, at once if no
+  /// thread is in them. The caller may hold that communicator's owner flag.
+  virtual void failed(const Dumps& one) = 0;
 };
 
 }  // namespace ccoll

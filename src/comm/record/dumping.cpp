@@ -4,15 +4,13 @@
 #include <algorithm>
 #include <asio/steady_timer.hpp>
 
-#include "comm/api/owner.hpp"
+#include "comm/progress/owner.hpp"
 #include "comm/record/dump/dump.hpp"
-#include "comm/record/dump_signal.hpp"
+#include "comm/record/dumps.hpp"
 #include "engine/describe.hpp"
 
 namespace ccoll {
 namespace {
-
-using Owner = Communicator::Implementation::Owner;
 
 /// A dump does not show more operations under way than this.
 constexpr std::size_t kMostUnderWay = 64;
@@ -24,7 +22,10 @@ constexpr int kTries = 50;
 
 }  // namespace
 
-void Dumps::begin() { signal_ = DumpSignal::join(communicator_.shared_from_this()); }
+void Dumps::begin(const std::shared_ptr<Dumps>& self) {
+  this_ = self;
+  signal_ = DumpSignal::join(self);
+}
 
 void Dumps::write_requested(Owned owned) noexcept {
   if (record_.is_requested()) write(owned, record_.requested_reason());
@@ -33,8 +34,7 @@ void Dumps::write_requested(Owned owned) noexcept {
 std::vector<dump::Peer> Dumps::peers(const std::vector<Rank>& ranks) const {
   std::vector<dump::Peer> peers;
   for (const auto rank : ranks) {
-    const auto& address =
-        communicator_.self().member()->table()[communicator_.self().group().job_rank(rank)];
+    const auto& address = self_.member()->table()[self_.group().job_rank(rank)];
     peers.push_back({rank, ip_text(address), address.pid});
   }
   return peers;
@@ -44,7 +44,7 @@ dump::UnderWay Dumps::under_way(const CollectiveOperation& operation,
                                 const FlightRecorder::Times& times) const {
   dump::UnderWay shown;
   shown.call = operation.run.sequence;
-  shown.text = communicator_.self().name_of(operation.run, operation.label);
+  shown.text = self_.name_of(operation.run, operation.label);
   shown.begun = times.of(operation.begun);
   shown.standing = operation.not_begun();
   if (!operation.started) return shown;
@@ -63,8 +63,7 @@ dump::UnderWay Dumps::under_way_on_device(std::uint64_t number,
   shown.standing = "the host has done its part";
   const auto recorded = record_.history().recorded(number);
   if (!recorded) return shown;  // so many calls ago
-  shown.text = communicator_.self().name_of(number, recorded->signature,
-                                            label_in(record_.labels().of(number)));
+  shown.text = self_.name_of(number, recorded->signature, label_in(record_.labels().of(number)));
   shown.begun = times.of(recorded->begun);
   return shown;
 }
@@ -72,11 +71,10 @@ dump::UnderWay Dumps::under_way_on_device(std::uint64_t number,
 Record::Standing Dumps::standing(Owned owned) const {
   const auto times = record_.times();
   Record::Standing standing;
-  standing.finished = communicator_.collectives(owned).finished();
+  standing.finished = under_way_.collectives(owned).finished();
   // A forked child asks nothing of its parent's streams.
-  const auto on_device = communicator_.progress().is_forked()
-                             ? std::vector<LeftOnDevice>()
-                             : communicator_.streams().calls().left_on_device(owned);
+  const auto on_device = progress_.is_forked() ? std::vector<LeftOnDevice>()
+                                               : under_way_.in_streams().left_on_device(owned);
   for (const auto& left : on_device) {
     if (left.beside != nullptr) continue;
     standing.on_device.insert(left.number);
@@ -84,19 +82,19 @@ Record::Standing Dumps::standing(Owned owned) const {
     standing.under_way.push_back(under_way_on_device(left.number, times));
     standing.under_way.back().device = left.standing;
   }
-  for (const auto& operation : communicator_.collectives(owned)) {
+  for (const auto& operation : under_way_.collectives(owned)) {
     if (standing.under_way.size() >= kMostUnderWay) break;
     standing.under_way.push_back(under_way(*operation, times));
     const auto left = std::ranges::find(on_device, operation.get(), &LeftOnDevice::beside);
     if (left != on_device.end()) standing.under_way.back().device = left->standing;
   }
-  for (const auto& operation : communicator_.messages(owned).pending()) {
+  for (const auto& operation : under_way_.messages(owned).pending()) {
     if (standing.under_way.size() >= kMostUnderWay) break;
     dump::UnderWay shown;
-    shown.text = communicator_.messages(owned).name_of(*operation);
-    shown.standing = communicator_.messages(owned).standing(*operation);
+    shown.text = under_way_.messages(owned).name_of(*operation);
+    shown.standing = under_way_.messages(owned).standing(*operation);
     shown.begun = times.of(operation->begun);
-    shown.waits_for = peers(communicator_.messages(owned).awaited(*operation));
+    shown.waits_for = peers(under_way_.messages(owned).awaited(*operation));
     standing.under_way.push_back(std::move(shown));
   }
   return standing;
@@ -113,28 +111,26 @@ void Dumps::keep_standing(Owned owned) noexcept {
 
 dump::Dump Dumps::made(Owned owned, std::string_view reason) const {
   std::optional<dump::Failed> failed;
-  if (const auto failure = communicator_.failures().first()) {
-    failed = {std::string(to_string(failure->kind)),
-              communicator_.self().for_caller(*failure).message,
-              {}};
-    if (failure->culprit) failed->culprit = communicator_.self().group().rank_of(*failure->culprit);
+  if (const auto failure = failures_.first()) {
+    failed = {std::string(to_string(failure->kind)), self_.for_caller(*failure).message, {}};
+    if (failure->culprit) failed->culprit = self_.group().rank_of(*failure->culprit);
   }
   if (const auto& kept = record_.kept()) return record_.dump(reason, *kept, std::move(failed));
   return record_.dump(reason, standing(owned), std::move(failed));
 }
 
 std::string Dumps::text() {
-  const Owner owned(communicator_);
+  const Owner owned(progress_);
   return dump::to_json(made(owned, "asked"));
 }
 
 void Dumps::write(Owned owned, std::string_view reason) noexcept {
   record_.end_request();
   // The file is the parent's.
-  if (communicator_.progress().is_forked() || !record_.admits(reason)) return;
+  if (progress_.is_forked() || !record_.admits(reason)) return;
   try {
     record_.write(made(owned, reason));
-    if (reason == Record::kFailureDump && signal_) signal_->failed(communicator_);
+    if (reason == Record::kFailureDump && signal_) signal_->failed(*this);
   } catch (...) {
     // No memory: the failure itself is told all the same.
   }
@@ -143,14 +139,14 @@ void Dumps::write(Owned owned, std::string_view reason) noexcept {
 void Dumps::request(std::string reason) {
   if (!record_.has_file()) return;
   record_.request(std::move(reason));
-  communicator_.progress().waiter().ring();
+  progress_.waiter().ring();
   try_to_write(0);
 }
 
 void Dumps::try_to_write(int tries) {
-  if (!record_.is_requested() || communicator_.is_closed()) return;
-  if (const auto free = communicator_.progress().try_own()) {
-    const Owner owned(communicator_, *free);
+  if (!record_.is_requested() || failures_.verdict().is_closed()) return;
+  if (const auto free = progress_.try_own()) {
+    const Owner owned(progress_, *free);
     return write(owned, record_.requested_reason());
   }
   if (tries >= kTries) {
@@ -159,12 +155,11 @@ void Dumps::try_to_write(int tries) {
     made.partial = true;
     return record_.write(made);
   }
-  const auto timer = std::make_shared<asio::steady_timer>(communicator_.self().service()->context(),
-                                                          kBetweenTries);
-  timer->async_wait(
-      [timer, tries, weak = communicator_.weak_from_this()](const std::error_code& code) {
-        if (const auto self = code ? nullptr : weak.lock()) self->dumps().try_to_write(tries + 1);
-      });
+  const auto timer =
+      std::make_shared<asio::steady_timer>(self_.service()->context(), kBetweenTries);
+  timer->async_wait([timer, tries, weak = this_](const std::error_code& code) {
+    if (const auto self = code ? nullptr : weak.lock()) self->try_to_write(tries + 1);
+  });
 }
 
 }  // namespace ccoll

@@ -10,22 +10,32 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/api/call.hpp"
+#include "comm/collectives/collective_operation.hpp"
+#include "comm/failures/failures.hpp"
+#include "comm/groups/self.hpp"
+#include "comm/progress/owner_flag.hpp"
+#include "comm/progress/progress.hpp"
 #include "comm/record/dump_signal.hpp"
 #include "comm/record/record.hpp"
+#include "comm/under_way.hpp"
 
 namespace ccoll {
 
-class Owned;
-struct CollectiveOperation;
-
 class Dumps {
  public:
-  Dumps(Communicator::Implementation& communicator, Record& record)
-      : communicator_(communicator), record_(record) {}
+  Dumps(const Self& self, Progress& progress, Record& record, const UnderWay& under_way,
+        const Failures& failures)
+      : self_(self),
+        progress_(progress),
+        record_(record),
+        under_way_(under_way),
+        failures_(failures) {}
 
   /// The communicator has been made: signals, and failures of others of its rank, ask for dumps.
-  void begin();
+  /// `self` is this object; it is held while one is written.
+  void begin(const std::shared_ptr<Dumps>& self);
+  /// Whose dumps these are.
+  const Self& self() const { return self_; }
   /// Returns the flight recorder's contents as JSON. Takes the owner flag.
   std::string text();
   /// Writes the dump to CCOLL_DUMP's directory, if there is one. If another thread holds the owner
@@ -48,8 +58,12 @@ class Dumps {
   dump::Dump made(Owned owned, std::string_view reason) const;
   void try_to_write(int tries);
 
-  Communicator::Implementation& communicator_;
+  const Self& self_;
+  Progress& progress_;
   Record& record_;
+  const UnderWay& under_way_;
+  const Failures& failures_;
+  std::weak_ptr<Dumps> this_;           // immutable after begin
   std::shared_ptr<DumpSignal> signal_;  // immutable after begin; null: no files
 };
 

@@ -10,8 +10,9 @@
 #include <utility>
 
 #include "comm/api/call_group.hpp"
-#include "comm/api/owner.hpp"
+#include "comm/api/implementation.hpp"
 #include "comm/failures/remarks.hpp"
+#include "comm/progress/owner.hpp"
 #include "core/deadline.hpp"
 #include "engine/describe.hpp"
 #include "gpu/exchange_door.hpp"
@@ -19,8 +20,6 @@
 
 namespace ccoll {
 namespace {
-
-using Owner = Communicator::Implementation::Owner;
 
 /// Most programs of a communicator, which keeps them; other calls go through the host.
 constexpr std::size_t kMostPrograms = 1024;
@@ -127,7 +126,7 @@ Status Streams::make_device_way(std::span<const PeerAddress> ranks) {
     device_way_.next = DeviceWay::host;
     device_way_.is_across = false;
   };
-  if (const Owner owned(communicator_); communicator_.failures().broken(owned)) {
+  if (const Owner owned(communicator_.progress()); communicator_.failures().broken(owned)) {
     // No way is of use, and its first call tells why.
     fall_back(DeviceWay::host, made.error());
     return {};
@@ -161,7 +160,8 @@ Status Streams::join_team(std::shared_ptr<device::Staging> staging,
 }
 
 void Streams::take_device_way(std::shared_ptr<device::DeviceWay> way) {
-  const Owner owned(communicator_);  // the service thread may break the communicator just now
+  const Owner owned(
+      communicator_.progress());  // the service thread may break the communicator just now
   calls_.take_way(std::move(way));
 }
 
@@ -218,7 +218,7 @@ Result<std::shared_ptr<device::DeviceWay>> Streams::meet_for_group(
 Status Streams::tell_all_at_start(const void* mine, void* everyones, std::size_t bytes) {
   auto call = all_gather_of(mine, everyones, bytes);
   call.shown_as = kDeviceWay;
-  const Owner owned(communicator_);
+  const Owner owned(communicator_.progress());
   return communicator_.calls().run(owned, call);
 }
 
@@ -234,7 +234,7 @@ Result<const Streams::OnDevice*> Streams::device_program_for(const Call& call) {
     if (!loaded && loaded.error().kind == ErrorKind::invalid_argument)
       return tl::unexpected(std::move(loaded.error()));
     if (!loaded) {
-      const Owner owned(communicator_);
+      const Owner owned(communicator_.progress());
       CCOLL_TRY(communicator_.failures().usable(owned));
       communicator_.failures().threw(owned, loaded.error());
       return tl::unexpected(*communicator_.failures().broken(owned));
@@ -284,22 +284,6 @@ Result<Streams::OnDevice> Streams::load_device_program(const Call& call, const S
 }
 
 // The call
-
-Status Streams::make_ready_beside(Owned owned, Algorithm algorithm,
-                                  CollectiveOperation& operation) {
-  Call barrier;
-  barrier.kind = Kind::barrier;
-  barrier.count = 1;
-  barrier.op = ReduceOp::max;
-  auto plan = communicator_.calls().plan_for(owned, barrier, signature_of(barrier));
-  if (!plan) return tl::unexpected(plan.error());
-  operation.plan = *plan;
-  auto& run = operation.run;
-  run.signature.algorithm = static_cast<std::uint8_t>(algorithm);
-  run.input.data = &barrier_[0];
-  run.output.data = &barrier_[1];
-  return {};
-}
 
 Result<std::optional<Work>> Streams::begin_on_device(const Call& call,
                                                      std::optional<cudaStream_t> stream,
@@ -412,7 +396,7 @@ Result<device::Entry> Streams::enter(device::StreamOp& stream_op, const Entering
   const bool differs = !entry && entry.error().kind == ErrorKind::mismatch && !entering.is_captured;
   std::optional<Failure> why;
   {
-    const Owner owned(communicator_);
+    const Owner owned(communicator_.progress());
     const auto now = Clock::now();
     if (const auto usable = communicator_.failures().usable(owned); !usable) {
       why = usable.error();
@@ -459,7 +443,7 @@ Failure Streams::not_entered(Owned owned, const Result<device::Entry>& entry, bo
 
 void Streams::end_what_devices_made(Owned owned) {
   communicator_.advance(owned, Attention::awaited);  // begins calls that streams have reached
-  communicator_.progress().wait(owned, {communicator_.weak_from_this(), calls_.left_behind(owned)},
+  communicator_.progress().wait(owned, {communicator_.progress().weak(), calls_.left_behind(owned)},
                                 Clock::now() + kForHosts);
 }
 

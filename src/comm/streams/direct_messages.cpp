@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Messages whose buffers are GPU memory, which RDMA reads and writes in place. This has never run
 // on a card.
-#include "comm/api/owner.hpp"
+#include "comm/api/implementation.hpp"
+#include "comm/progress/owner.hpp"
 #include "system/log.hpp"
 
 namespace ccoll {
 namespace {
 
-using Owner = Communicator::Implementation::Owner;
 
 }  // namespace
 
@@ -18,8 +18,8 @@ bool Streams::make_direct(MessageOperation& operation, bool& needs_flush) {
       !check_device_of(data, communicator_.self().options().device.ordinal))
     return false;
   {
-    const Owner owned(communicator_);
-    if (!communicator_.messages(owned).may_be_direct(operation)) return false;
+    const Owner owned(communicator_.progress());
+    if (!communicator_.under_way().messages(owned).may_be_direct(operation)) return false;
   }
   const auto peer = *operation.pattern.from;
   if (const auto way = communicator_.self().transport_to(peer).value_or("no transport");
@@ -34,8 +34,8 @@ bool Streams::make_direct(MessageOperation& operation, bool& needs_flush) {
     log_not_direct(LogLevel::warn, peer, exported.error().message);
     return false;
   }
-  const Owner owned(communicator_);
-  auto made = communicator_.messages(owned).make_direct(
+  const Owner owned(communicator_.progress());
+  auto made = communicator_.under_way().messages(owned).make_direct(
       operation, {data, operation.bytes, exported->file.number(), exported->offset});
   if (!made) {
     // A link that broke meanwhile is reported elsewhere.

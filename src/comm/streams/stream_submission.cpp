@@ -4,14 +4,13 @@
 #include <algorithm>
 
 #include "comm/api/call_group.hpp"
-#include "comm/api/owner.hpp"
+#include "comm/api/implementation.hpp"
 #include "comm/progress/background.hpp"
+#include "comm/progress/owner.hpp"
 #include "comm/streams/stream_messages.hpp"
 
 namespace ccoll {
 namespace {
-
-using Owner = Communicator::Implementation::Owner;
 
 /// Larger messages are copied piece by piece. At this size, the copies before and after a message
 /// take about as long as having a piece copied.
@@ -169,7 +168,7 @@ Result<Streams::Submitted> Streams::submit(device::StreamOpRequest request, Oper
     // If only this rank lacks something, the others would wait for it.
     if (stream_op.error().kind == ErrorKind::invalid_argument)
       return tl::unexpected(stream_op.error());
-    const Owner owned(communicator_);
+    const Owner owned(communicator_.progress());
     CCOLL_TRY(communicator_.failures().usable(owned));
     communicator_.failures().threw(owned, stream_op.error());
     return tl::unexpected(*communicator_.failures().broken(owned));
@@ -180,10 +179,10 @@ Result<Streams::Submitted> Streams::submit(device::StreamOpRequest request, Oper
   const auto call =
       std::make_shared<StreamCall>(communicator_.weak_from_this(), *stream_op, std::move(shown));
   const auto state =
-      std::make_shared<Work::State>(Work::State{communicator_.shared_from_this(), call->shown()});
+      std::make_shared<Work::State>(Work::State{communicator_.progress().weak(), call->shown()});
   const auto begin = prepare(*call, *stream_op, is_captured);
   {
-    const Owner owned(communicator_);
+    const Owner owned(communicator_.progress());
     CCOLL_TRY(communicator_.failures().usable(owned));
     if (!is_captured) calls_.add(owned, call);
     if (begin) {
@@ -201,7 +200,7 @@ Status Streams::enqueue(const Submitted& submitted) {
   if (put) return {};
   if (submitted.is_captured && !submitted.stream_op->is_made_by_device())
     return tl::unexpected(put.error());
-  const Owner owned(communicator_);
+  const Owner owned(communicator_.progress());
   CCOLL_TRY(communicator_.failures().usable(owned));
   communicator_.failures().threw(owned, put.error());
   return tl::unexpected(*communicator_.failures().broken(owned));
@@ -217,7 +216,7 @@ Result<Work> Streams::put(const Submitted& submitted, std::optional<cudaStream_t
     if (self.progress().is_forked()) return tl::unexpected(self.failures().news().value());
     const std::lock_guard lock(self.streams().calls_.submission());
     CCOLL_TRY(self.streams().enqueue(submitted));
-    const Owner owned(self);
+    const Owner owned(self.progress());
     return self.failures().usable(owned).map([] { return true; });
   };
   call_group::put_off({.communicator = communicator_.weak_from_this(),
@@ -291,7 +290,7 @@ Result<DividedCall> Streams::in_parts(const Call& call) {
       call.op.form() != Reduction::Form::premultiplied_sum && !needs_input_copy(call);
   if (!may_be || !divided.is_large(communicator_.self().options().device.staging_bytes))
     return divided;
-  const Owner owned(communicator_);
+  const Owner owned(communicator_.progress());
   if (!communicator_.failures().usable(owned)) return divided;
   const auto plan = communicator_.failures().guarded(owned, [&] {
     return std::optional(communicator_.calls().plan_for(owned, call, signature_of(call)));
@@ -383,13 +382,13 @@ Status Streams::run(const Call& call) {
   const auto signature = signature_of(call);
   const Collectives::Blocking blocking{signature, std::nullopt};
   {
-    const Owner owned(communicator_);
+    const Owner owned(communicator_.progress());
     CCOLL_TRY(communicator_.calls().alone(owned, call));
-    communicator_.collectives(owned).block(blocking);
+    communicator_.under_way().collectives(owned).block(blocking);
   }
   const auto unblock = [this](const void*) {
-    const Owner owned(communicator_);
-    communicator_.collectives(owned).unblock();
+    const Owner owned(communicator_.progress());
+    communicator_.under_way().collectives(owned).unblock();
   };
   const std::unique_ptr<const Collectives::Blocking, decltype(unblock)> blocked(&blocking, unblock);
   auto work = begin(call, std::nullopt);

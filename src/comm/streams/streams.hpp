@@ -37,9 +37,8 @@ class Streams {
  public:
   using Implementation = Communicator::Implementation;
 
-  /// For a communicator of that many ranks; `staging_bytes` as in DeviceOptions.
-  Streams(Implementation& communicator, std::uint32_t ranks, std::size_t staging_bytes)
-      : communicator_(communicator), calls_(ranks, staging_bytes) {}
+  Streams(Implementation& communicator, StreamCalls& calls)
+      : communicator_(communicator), calls_(calls) {}
 
   StreamCalls& calls() { return calls_; }
   const StreamCalls& calls() const { return calls_; }
@@ -53,8 +52,6 @@ class Streams {
   /// How devices make collectives, and why that way was picked.
   const DeviceWayPick& device_way() const { return device_way_; }
   bool has_device_way() const { return calls_.device_way() != nullptr; }
-  /// Prepares the host's part of a call that devices make.
-  Status make_ready_beside(Owned owned, Algorithm algorithm, CollectiveOperation& operation);
   /// Lets other hosts end their parts: a caller learns from its stream alone that a call is over.
   void end_what_devices_made(Owned owned);
   /// Breaks the communicator: a device's result is incomplete.
@@ -159,7 +156,7 @@ class Streams {
   void log_not_direct(LogLevel level, Rank peer, std::string_view why);
 
   Implementation& communicator_;
-  StreamCalls calls_;           ///< by its own tags
+  StreamCalls& calls_;          ///< by its own tags
   DeviceWayPick device_way_;    // immutable after find_device_way
   bool knows_devices_ = false;  // immutable after find_device: CUDA is in use here
   /// One bit per log level.
@@ -168,7 +165,6 @@ class Streams {
   /// How devices make each call, if they do.
   std::unordered_map<Signature, OnDevice, SignatureHash> programs_;
   bool has_logged_refusal_ = false;  ///< about a call that fits no device
-  std::byte barrier_[2] = {};        ///< the buffers of the hosts' part
 };
 
 }  // namespace ccoll

@@ -1,130 +1,142 @@
 // SPDX-License-Identifier: Apache-2.0
-// Failures of communicators whose ranks have other numbers in the job.
+#include "comm/failures/failures.hpp"
+
 #include <catch2/catch.hpp>
 
-#include "comm/api/owner.hpp"
-#include "support/ranks.hpp"
+#include "comm/parts.hpp"
 
-using namespace ccoll;
-using namespace std::chrono_literals;
-using Implementation = Communicator::Implementation;
-using testing::expect;
-using testing::message_of;
-using testing::run_ranks;
-using testing::run_threads;
-
+namespace ccoll::test {
 namespace {
 
-/// Runs body on ranks 2, 3 and 4 of a job of five, which are ranks 0 to 2 of the part it gets. The
-/// others stay until all are done. Returns what each rank of the job threw.
-std::vector<std::string> run_part(const std::function<void(Implementation&)>& body) {
-  const auto store = make_inproc_store();
-  std::vector<std::shared_ptr<Member>> members(5);
-  auto joined = run_threads(5, [&](int rank) {
-    members[static_cast<std::size_t>(rank)] =
-        value_or_throw(Member::join(*store, static_cast<std::uint32_t>(rank), 5, {}));
-  });
-  for (const auto& error : joined) REQUIRE(error == "");
-  CommunicatorOptions options;
-  options.name = "part";
-  options.timeout = 5s;
-  return run_threads(5, [&](int rank) {
-    if (rank < 2) return;
-    const auto& member = members[static_cast<std::size_t>(rank)];
-    // Transports remember ended communicators, so each needs its own number.
-    const auto part =
-        value_or_throw(Implementation::make(member, member->control().job() + 1, options,
-                                            Group({2, 3, 4}, static_cast<std::uint32_t>(rank))));
-    body(*part);
-  });
-}
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
 
-std::string failure_of_barrier(Implementation& part) {
-  Call barrier;
-  barrier.kind = Kind::barrier;
-  barrier.count = 1;
-  barrier.op = ReduceOp::max;
-  const Implementation::Owner owned(part);
-  const auto over = part.calls().run(owned, barrier);
-  return over ? "no error" : part.self().for_caller(over.error()).message;
-}
+/// Rank 1 of 3, which are ranks 4, 5 and 7 of the job.
+struct BreakingRank : Parts {
+  BreakingRank() : Parts(1, {4, 5, 7}, 23, named()) {}
+
+  static CommunicatorOptions named() {
+    CommunicatorOptions options;
+    options.name = "part";
+    return options;
+  }
+  void break_with(const Failure& failure, bool tell) {
+    const Owner owned(progress);
+    failures.break_with(owned, failure, tell);
+  }
+};
+
+const Failure kFirst{ErrorKind::aborted, "the first one", 7};
+const Failure kSecond{ErrorKind::internal, "the second one", 4};
 
 }  // namespace
 
-TEST_CASE("failures: what one rank of a part met ends the calls of all, and names it right",
-          "[comm]") {
-  const auto errors = run_part([](Implementation& part) {
-    if (part.self().rank() == 1) {
-      const Implementation::Owner owned(part);
-      part.failures().threw(owned, {ErrorKind::exhausted, "out of memory", std::nullopt});
-    }
-    const auto got = failure_of_barrier(part);
-    const std::string wanted = "rank 1 failed: out of memory (rank 3 of the job is rank 1 here)";
-    expect(got.starts_with("part: ") && got.ends_with(wanted), got);
-    expect(got.find("timed out") == std::string::npos, got);
-  });
-  for (const auto& error : errors) CHECK(error == "");
+TEST_CASE("failures: the first one ends all that is under way, and counts", "[comm][unit]") {
+  BreakingRank rank;
+  std::vector<float> values(4);
+  const auto sum = rank.begin_sum(values, "loss");
+  const auto recv = rank.begin_recv(0);
+  rank.break_with(kFirst, true);
+  CHECK(rank.heard_of == std::vector<std::string>{"breaks", "broke"});
+  rank.break_with(kSecond, false);
+  CHECK(rank.heard_of.size() == 2);
+  CHECK(rank.broken()->message == kFirst.message);
+  // Callers have the label and this communicator's numbers, other ranks the job's.
+  REQUIRE(sum->failure());
+  CHECK_THAT(sum->failure()->message,
+             Contains("\"loss\": part: the first one (rank 7 of the job is rank 2 here)"));
+  CHECK(sum->failure()->culprit == 2U);
+  REQUIRE(recv->failure);
+  CHECK(recv->failure->culprit == 2U);
+  REQUIRE(rank.control->floods.size() == 1);
+  CHECK(rank.control->floods[0].communicator == rank.self.id());
+  CHECK(rank.control->floods[0].failure.message == kFirst.message);
+  CHECK(rank.control->floods[0].failure.culprit == 7U);
+  const Owner owned(rank.progress);
+  const auto usable = rank.failures.usable(owned);
+  REQUIRE_FALSE(usable);
+  CHECK_THAT(usable.error().message,
+             EndsWith("an earlier failure broke the communicator: " + kFirst.message));
 }
 
-TEST_CASE("failures: of news with a culprit, a part drops only what is told to everyone",
-          "[comm]") {
-  const auto errors = run_part([](Implementation& part) {
-    const Failure failure{ErrorKind::internal, "rank 0 of the job is at fault", 0};
-    part.control_news().failed(kEveryCommunicator, failure);
-    const auto first = failure_of_barrier(part);
-    expect(first == "no error", first);
-    // No rank may close, and so end the barrier of a rank that is still in it.
-    const auto second = failure_of_barrier(part);
-    expect(second == "no error", second);
-    part.control_news().failed(part.self().job() + 1, failure);
-    const auto got = failure_of_barrier(part);
-    expect(got.starts_with("part: ") && got.ends_with(": rank 0 of the job is at fault"), got);
-  });
-  for (const auto& error : errors) CHECK(error == "");
+TEST_CASE("failures: what others report ends all in the next round", "[comm][unit]") {
+  BreakingRank rank;
+  const auto recv = rank.begin_recv(0);
+  rank.failures.hear(kFirst);
+  CHECK(rank.heard_of == std::vector<std::string>{"heard the first one"});
+  CHECK_FALSE(rank.broken());
+  CHECK(rank.failures.first()->message == kFirst.message);
+  rank.failures.hear(kSecond);
+  CHECK(rank.heard_of.size() == 1);
+  CHECK(rank.round());
+  CHECK(recv->done);
+  CHECK(rank.broken()->message == kFirst.message);
+  CHECK(rank.control->floods.empty());  // whoever failed has told all
 }
 
-TEST_CASE("failures: of messages, too, begin with the communicator's name and the call's label",
-          "[comm]") {
-  CommunicatorOptions options;
-  options.timeout = 20s;
-  const auto errors = run_ranks(2, options, [](Communicator& world) {
-    auto pair = world.duplicate({.name = "pair", .timeout = {}});
-    const std::vector<std::int32_t> data(10, 1);
-    std::vector<std::int32_t> small(5);
-    if (pair.rank() == 0) pair.send(std::span(data), 1, 7);
-    if (pair.rank() == 1) {
-      CallOptions labelled;
-      labelled.label = "halo";
-      const auto refused = message_of([&] { pair.recv(std::span(small), 0, 7, labelled); });
-      expect(refused ==
-                 "mismatch: \"halo\": pair: recv from rank 0 tag 7 on rank 1: the message has 40 "
-                 "bytes, the buffer 20",
-             refused);
-      labelled.timeout = 50ms;
-      const auto late = message_of([&] { pair.probe(0, 8, labelled); });
-      expect(late.starts_with(
-                 "timed_out: \"halo\": pair: probe from rank 0 tag 8, \"halo\" on rank 1"),
-             late);
-    }
-    for (const auto& wrong :
-         {message_of([&] { pair.probe(3); }), message_of([&] { pair.try_probe(3); }),
-          message_of([&] { static_cast<void>(pair.transport_to(3)); })})
-      expect(wrong.starts_with("invalid_argument: pair: "), wrong);
-    world.barrier();
-    // An error that ends all operations is reported by each with its label.
-    if (pair.rank() == 0) return;
-    std::vector<Work> works;
-    for (const auto* label : {"first", "second"}) {
-      CallOptions labelled;
-      labelled.label = label;
-      labelled.timeout = 100ms;
-      works.push_back(pair.recv_async(small, 0, 9, labelled));
-    }
-    expect(!message_of([&] { works[0].wait(); }).empty(), "");
-    for (std::size_t i = 0; i < 2; i++) {
-      const auto error = message_of([&] { works[i].wait(); });
-      expect(error.find(i == 0 ? "\"first\"" : "\"second\"") != std::string::npos, error);
-    }
-  });
-  for (const auto& error : errors) CHECK(error == "");
+TEST_CASE("failures: a shortage of memory names this rank to the others", "[comm][unit]") {
+  BreakingRank rank;
+  rank.break_with({ErrorKind::exhausted, "no memory", std::nullopt}, true);
+  REQUIRE(rank.control->floods.size() == 1);
+  CHECK(rank.control->floods[0].failure.message == "rank 1 failed: no memory");
+  CHECK(rank.control->floods[0].failure.culprit == 5U);
 }
+
+TEST_CASE("failures: an exception in a step breaks the communicator", "[comm][unit]") {
+  BreakingRank rank;
+  const Owner owned(rank.progress);
+  CHECK(rank.failures.guarded(owned, [] { return std::optional(3); }) == 3);
+  CHECK_FALSE(rank.failures.broken(owned));
+  const auto none = rank.failures.guarded(
+      owned, []() -> std::optional<int> { throw std::runtime_error("a defect"); });
+  CHECK_FALSE(none);
+  REQUIRE(rank.failures.broken(owned));
+  CHECK_THAT(rank.failures.broken(owned)->message, Contains("a defect"));
+}
+
+TEST_CASE("failures: a link that breaks after its rank was lost ends calls with the loss",
+          "[comm][unit]") {
+  BreakingRank rank;
+  rank.begin_recv(0);
+  rank.news.lost(7, {ErrorKind::peer_lost, "rank 7 was killed", 7});
+  CHECK(rank.heard_of == std::vector<std::string>{"departed 7 as 2"});
+  rank.round();
+  CHECK_FALSE(rank.broken());
+  {
+    const Owner owned(rank.progress);
+    rank.failures.failed(owned, {ErrorKind::peer_lost, "the connection was reset", 7});
+  }
+  REQUIRE(rank.broken());
+  CHECK_THAT(rank.broken()->message, Contains("recv from rank 0") && EndsWith("rank 7 was killed"));
+  // Each of the others adds the name of its own call.
+  REQUIRE(rank.control->floods.size() == 1);
+  CHECK(rank.control->floods[0].failure.message == "rank 7 was killed");
+}
+
+TEST_CASE("failures: a lost rank ends calls that have not moved for long, and none before",
+          "[comm][unit]") {
+  BreakingRank rank;
+  rank.news.lost(7, {ErrorKind::peer_lost, "rank 7 was killed", 7});
+  rank.look_for(1min);
+  CHECK_FALSE(rank.broken());  // nothing is under way
+  rank.begin_recv(0);
+  rank.look_for(1400ms);
+  CHECK_FALSE(rank.broken());
+  rank.look_for(400ms);
+  REQUIRE(rank.broken());
+  CHECK_THAT(rank.broken()->message, EndsWith("rank 7 was killed"));
+}
+
+TEST_CASE("failures: ranks of the job that are not here concern only the audience",
+          "[comm][unit]") {
+  BreakingRank rank;
+  rank.begin_recv(0);
+  rank.news.lost(6, {ErrorKind::peer_lost, "rank 6 was killed", 6});
+  CHECK(rank.heard_of == std::vector<std::string>{"departed 6"});
+  rank.news.failed(kEveryCommunicator, {ErrorKind::peer_lost, "rank 6 was killed", 6});
+  rank.look_for(1min);
+  CHECK_FALSE(rank.broken());
+}
+
+}  // namespace ccoll::test

@@ -13,11 +13,23 @@ using Catch::Matchers::Contains;
 
 constexpr std::uint64_t kParent = 77;
 
-/// Stands for a communicator that nobody uses.
-std::shared_ptr<Communicator::Implementation> no_communicator() {
-  const auto byte = std::make_shared<std::byte>();
-  return {byte, reinterpret_cast<Communicator::Implementation*>(byte.get())};
-}
+/// Stands for the new communicator: notes the failures that end it.
+class Ends final : public ControlObserver {
+ public:
+  void failed(std::uint64_t communicator, const Failure& failure) override {
+    ended.push_back(communicator);
+    CHECK(failure.message == "over");
+  }
+  void left(std::uint32_t /*rank*/) override {}
+  void lost(std::uint32_t /*rank*/, const Failure& /*failure*/) override {}
+  std::optional<Failure> compare(std::uint32_t /*peer*/, const Waiting& /*waiting*/) override {
+    return std::nullopt;
+  }
+  bool has_begun(std::uint64_t /*sequence*/) override { return false; }
+  void in_cycle(std::uint64_t /*sequence*/, const std::string& /*cycle*/) override {}
+
+  std::vector<std::uint64_t> ended;  ///< the communicators
+};
 
 /// The announcement of a subgroup by a rank that has made it that many times before.
 Waiting announced(const Ranks& ranks, std::uint64_t times = 0) {
@@ -87,20 +99,32 @@ TEST_CASE("births: one thread at a time makes a subgroup", "[comm][unit]") {
   CHECK(births.begin_subgroup({0, 1, 2}, false));
 }
 
-TEST_CASE("births: the new communicator is known while this rank waits in it", "[comm][unit]") {
+TEST_CASE("births: the parent's end ends the new communicator while this rank waits in it",
+          "[comm][unit]") {
   const bool was_broken = GENERATE(false, true);
+  const Failure over{ErrorKind::aborted, "over", std::nullopt};
   Births births(kParent);
-  CHECK(births.waits_in() == nullptr);
-  REQUIRE(births.begin_subgroup({0, 2}, was_broken));
-  CHECK(births.waits_in() == nullptr);
-  auto made = no_communicator();
+  births.end_making(over);
+  const auto begun = births.begin_subgroup({0, 2}, was_broken);
+  REQUIRE(begun);
+  births.end_making(over);
+  auto made = std::make_shared<Ends>();
   births.wait_in(made);
-  CHECK(births.waits_in() == made);
-  CHECK(births.waits_in_unwarned() == (was_broken ? nullptr : made));
-  SECTION("it is destroyed first") { made.reset(); }
-  SECTION("the making ends first") { births.end_subgroup(true); }
-  CHECK(births.waits_in() == nullptr);
-  CHECK(births.waits_in_unwarned() == nullptr);
+  births.end_unwarned_making(over);
+  CHECK(made->ended.size() == (was_broken ? 0 : 1));
+  births.end_making(over);
+  CHECK(made->ended.back() == begun->id);
+  const auto ends = made->ended.size();
+  SECTION("not once it is destroyed") {
+    made.reset();
+    births.end_making(over);
+  }
+  SECTION("not once the making has ended") {
+    births.end_subgroup(true);
+    births.end_making(over);
+    births.end_unwarned_making(over);
+    CHECK(made->ended.size() == ends);
+  }
 }
 
 TEST_CASE("births: lists that wait for each other contradict", "[comm][unit]") {

@@ -65,6 +65,7 @@ class Rounds final : public Progress::Operations {
     slept_for_ = std::move(awaited);
   }
   bool has_reached() const override { return has_reached_.load(); }
+  Status may_wait() const override { return {}; }
   void threw(Owned /*owned*/, const Failure& failure) override {
     const Alone alone(*this);
     throws_ = false;

@@ -9,8 +9,9 @@
 #include <random>
 #include <thread>
 
-#include "devices.hpp"
+#include "any_device.hpp"
 #include "support/effort.hpp"
+#include "support/gpu/cuda_on_host.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;
@@ -108,6 +109,37 @@ TEST_CASE("devices: every collective leaves what it leaves on the host", "[comm]
     }
   };
   check_all_well(run_on_devices_and_host(size, body, options_for(transport), has_device));
+}
+
+TEST_CASE("devices: a call like one on the host's memory leaves a GPU's memory to streams",
+          "[comm]") {
+  // The host cannot touch it then. A device that the host plays could not either.
+  cuda_on_host_hides_memory(way() == "host");
+  check_all_well(run_on_devices(2, [](Communicator& c) {
+    // No other case has buffers of that size, so these are new.
+    constexpr std::size_t kCount = 3'000'000;
+    const auto mine = ramp(kCount, c.rank());
+    Values sum = ramp(kCount, 1), on_host(kCount);
+    for (std::size_t i = 0; const auto value : ramp(kCount, 0)) sum[i++] += value;
+    const Device input(mine), output{Values(kCount)};
+    const auto add_up = [&](const std::int32_t* from, std::int32_t* to) {
+      c.all_reduce(ConstBlock(from, kCount, kType), Block(to, kCount, kType));
+    };
+    const auto repeat_on_host = [&] {
+      for (int call = 0; call < 3; call++) add_up(mine.data(), on_host.data());
+      CHECK(on_host == sum);
+    };
+    repeat_on_host();
+    add_up(input.data(), output.data());
+    CHECK(output.values() == sum);
+    repeat_on_host();
+    add_up(mine.data(), output.data());
+    CHECK(output.values() == sum);
+    repeat_on_host();
+    add_up(input.data(), on_host.data());
+    CHECK(on_host == sum);
+  }));
+  cuda_on_host_hides_memory(false);
 }
 
 TEST_CASE("devices: in place, and of blocks and buffers that lie here and there", "[comm]") {

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the ranks of a communicator find out which of them are left: comm's side of a roll call
-// (control/roll_call.hpp). groups.cpp makes the communicator of those.
-#include <algorithm>
+#include "comm/groups/survivors.hpp"
 
-#include "comm/api/implementation.hpp"
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <mutex>
+
 #include "core/deadline.hpp"
 #include "engine/mix.hpp"
 
@@ -18,14 +22,13 @@ constexpr std::chrono::milliseconds kAnswerLimit{2000};
 
 }  // namespace
 
-Result<RollCall> Groups::begin_shrinking(const Ranks& excluded) {
+Result<RollCall> Survivors::begin(const Ranks& excluded) {
   // A broken communicator may be shrunk; a forked child's copy may not.
-  if (communicator_.progress().is_forked())
-    return tl::unexpected(communicator_.failures().news().value());
-  RollCall call{communicator_.self().id(), 0, 0, {}};
-  for (Rank each = 0; each < communicator_.self().size() && !excluded.empty(); each++)
+  if (progress_.is_forked()) return tl::unexpected(failures_.news().value());
+  RollCall call{self_.id(), 0, 0, {}};
+  for (Rank each = 0; each < self_.size() && !excluded.empty(); each++)
     if (!std::ranges::binary_search(excluded, each))
-      call.ranks.push_back(communicator_.self().group().job_rank(each));
+      call.ranks.push_back(self_.group().job_rank(each));
   const auto before = births_.begin_shrink(excluded);
   if (!before) return tl::unexpected(before.error());
   call.number =
@@ -34,39 +37,38 @@ Result<RollCall> Groups::begin_shrinking(const Ranks& excluded) {
   return call;
 }
 
-Failure Groups::cannot_shrink() const {
+Failure Survivors::cannot_shrink() const {
   auto failure = failure_of(std::current_exception());
   failure.message.insert(0, "shrink: ");
-  return communicator_.self().failed_here(failure);
+  return self_.failed_here(failure);
 }
 
-Result<std::vector<Rank>> Groups::survivors_or_told(const RollCall& call,
-                                                    std::chrono::milliseconds timeout) {
+Result<std::vector<Rank>> Survivors::find(const RollCall& call, std::chrono::milliseconds timeout) {
   try {
-    return survivors(call, timeout);
+    return call_roll(call, timeout);
   } catch (...) {
     auto failure = cannot_shrink();
-    communicator_.self().control().give_up(call, failure);
+    self_.control().give_up(call, failure);
     return tl::unexpected(std::move(failure));
   }
 }
 
-Result<std::vector<Rank>> Groups::survivors(const RollCall& asked,
-                                            std::chrono::milliseconds timeout) {
+Result<std::vector<Rank>> Survivors::call_roll(const RollCall& asked,
+                                               std::chrono::milliseconds timeout) {
   // Allocate before the roll call: once that has ended, the others count on this rank.
   auto call = asked;
-  if (call.ranks.empty()) call.ranks = communicator_.self().group().job_ranks();
+  if (call.ranks.empty()) call.ranks = self_.group().job_ranks();
   std::vector<Rank> left;
-  left.reserve(communicator_.self().size());
+  left.reserve(self_.size());
   const auto count = std::make_shared<Headcount>();
   births_.await(count);
-  if (communicator_.is_closed()) births_.abort_shrink(Failures::destroyed());
-  communicator_.self().control().call_roll(call, count);
+  if (failures_.verdict().is_closed()) births_.abort_shrink(Failures::destroyed());
+  self_.control().call_roll(call, count);
   const auto counted = await(call, *count, timeout);
   std::unique_lock lock(count->mutex);
   if (!counted) {
     lock.unlock();
-    communicator_.self().control().give_up(call, counted.error());
+    self_.control().give_up(call, counted.error());
     lock.lock();
     // The others may have counted this rank in meanwhile: then it is one of them.
     if (!count->changed.wait_for(lock, kAnswerLimit, [&] { return count->gone.has_value(); }))
@@ -75,12 +77,12 @@ Result<std::vector<Rank>> Groups::survivors(const RollCall& asked,
   if (!*count->gone) return tl::unexpected(count->gone->error());
   for (const auto job_rank : call.ranks)
     if (!std::ranges::binary_search(**count->gone, job_rank))
-      left.push_back(communicator_.self().group().rank_of(job_rank).value());
+      left.push_back(self_.group().rank_of(job_rank).value());
   return left;
 }
 
-Status Groups::await(const RollCall& call, Headcount& count,
-                     std::chrono::milliseconds timeout) const {
+Status Survivors::await(const RollCall& call, Headcount& count,
+                        std::chrono::milliseconds timeout) const {
   const auto deadline = deadline_after(timeout, Clock::now());
   try {
     std::unique_lock lock(count.mutex);
@@ -89,7 +91,7 @@ Status Groups::await(const RollCall& call, Headcount& count,
       const auto awaited = count.awaited;
       lock.unlock();
       if (Clock::now() >= deadline) return tl::unexpected(lost_patience(call, timeout, awaited));
-      communicator_.self().control().probe(awaited);
+      self_.control().probe(awaited);
       lock.lock();
     }
     return {};
@@ -98,18 +100,17 @@ Status Groups::await(const RollCall& call, Headcount& count,
   }
 }
 
-Failure Groups::lost_patience(const RollCall& call, std::chrono::milliseconds timeout,
-                              const std::vector<std::uint32_t>& awaited) const {
+Failure Survivors::lost_patience(const RollCall& call, std::chrono::milliseconds timeout,
+                                 const std::vector<std::uint32_t>& awaited) const {
   std::vector<Rank> ranks;
   ranks.reserve(awaited.size());
-  for (const auto job_rank : awaited)
-    ranks.push_back(communicator_.self().group().rank_of(job_rank).value());
-  Failure failure{ErrorKind::timed_out,
-                  fmt::format("shrink (attempt {}) timed out after {} ms on rank {}: it waits for "
-                              "{}, which did not call it or cannot be reached",
-                              call.attempt + 1, timeout.count(), communicator_.self().rank(),
-                              communicator_.self().ranks_text(ranks)),
-                  std::nullopt};
+  for (const auto job_rank : awaited) ranks.push_back(self_.group().rank_of(job_rank).value());
+  Failure failure{
+      ErrorKind::timed_out,
+      fmt::format("shrink (attempt {}) timed out after {} ms on rank {}: it waits for "
+                  "{}, which did not call it or cannot be reached",
+                  call.attempt + 1, timeout.count(), self_.rank(), self_.ranks_text(ranks)),
+      std::nullopt};
   if (!awaited.empty()) failure.culprit = awaited.front();
   return failure;
 }

@@ -28,7 +28,7 @@
 #include <random>
 #include <thread>
 
-#include "comm/failures/killed.hpp"
+#include "comm/failures/processes/killed.hpp"
 #include "support/effort.hpp"
 
 using namespace std::chrono_literals;

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "ccoll/ccoll.hpp"
-#include "comm/failures/killed.hpp"
+#include "comm/failures/processes/killed.hpp"
 #include "comm/record/tracing.hpp"
 #include "support/checked_call.hpp"
 #include "support/held.hpp"

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "comm/failures/waits.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "comm/parts.hpp"
+#include "support/logged.hpp"
+
+namespace ccoll::test {
+namespace {
+
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+using What = MessageOperation::What;
+
+constexpr std::uint64_t kCommunicator = 21;
+
+/// Rank 1 of 3, which are ranks 4, 5 and 7 of the job.
+struct WaitingRank : Parts {
+  explicit WaitingRank(const CommunicatorOptions& options = {})
+      : Parts(1, {4, 5, 7}, kCommunicator, options) {}
+};
+
+}  // namespace
+
+TEST_CASE("waits: control hears of ranks that this one waits for, until something moves",
+          "[comm][unit]") {
+  WaitingRank rank;
+  rank.begin_recv(0);
+  rank.begin_recv(2);
+  {
+    const Owner owned(rank.progress);
+    CHECK_FALSE(rank.waits.are_reported(owned));
+    rank.waits.report(owned);
+    CHECK(rank.waits.are_reported(owned));
+  }
+  REQUIRE(rank.control->waits.size() == 2);
+  CHECK(rank.control->waits[0].ranks == std::vector<std::uint32_t>{4});
+  CHECK(rank.control->waits[1].ranks == std::vector<std::uint32_t>{7});
+  CHECK_THAT(rank.control->waits[1].text, Contains("a receive of communicator"));
+  CHECK(rank.control->waits[0].sequence != rank.control->waits[1].sequence);
+  const Owner owned(rank.progress);
+  rank.waits.take_back(owned);
+  CHECK(rank.control->waits.empty());
+}
+
+TEST_CASE("waits: a rank that asks is told where this one stands in that call", "[comm][unit]") {
+  WaitingRank rank;
+  std::vector<float> values(8);
+  rank.begin_sum(values);
+  rank.round();
+  {
+    const Owner owned(rank.progress);
+    rank.waits.report(owned);
+  }
+  pass(3s);
+  rank.waits.answer(7, 0, now_shown());
+  const auto& told = rank.control->published.back();
+  CHECK(told.to == std::vector<std::uint32_t>{7});
+  CHECK(told.waiting.signature.kind == kTellsStand);
+  CHECK_THAT(told.waiting.note, Contains("waiting for rank"));
+}
+
+TEST_CASE("waits: a cycle is sought once, in the last quarter of a call's time", "[comm][unit]") {
+  WaitingRank rank;
+  const auto operation = rank.begin_recv(0, 1s);
+  const auto seek = [&] {
+    const Owner owned(rank.progress);
+    auto next = Clock::time_point::max();
+    const bool sought = rank.waits.seek_cycle(owned, *operation, 9, now_shown(), next);
+    CHECK((sought || operation->sought || next == operation->deadline - 250ms));
+    return sought;
+  };
+  CHECK_FALSE(seek());
+  pass(749ms);
+  CHECK_FALSE(seek());
+  pass(1ms);
+  CHECK(seek());
+  CHECK_FALSE(seek());
+  CHECK(rank.control->sought == std::vector<std::uint64_t>{9});
+  CHECK(rank.waits.cycle_of(9).empty());
+  rank.waits.stands().note_cycle(9, "rank 4 waits for rank 5");
+  CHECK_THAT(rank.waits.cycle_of(9), Contains("(by ranks of the job): rank 4 waits for rank 5"));
+}
+
+TEST_CASE("waits: a long wait asks the others, then reports, each once", "[comm][unit]") {
+  CommunicatorOptions options;
+  options.warn_after = 1s;
+  WaitingRank rank(options);
+  const auto operation = rank.begin_recv(0, 60s);
+  const auto stage = [&] {
+    const Owner owned(rank.progress);
+    auto next = Clock::time_point::max();
+    return rank.waits.long_wait(owned, *operation, now_shown(), next);
+  };
+  CHECK(stage() == LongWait::no);
+  pass(750ms);
+  CHECK(stage() == LongWait::asked);
+  CHECK(stage() == LongWait::no);
+  pass(250ms);
+  CHECK(stage() == LongWait::logged);
+  pass(1h);
+  CHECK(stage() == LongWait::no);
+}
+
+TEST_CASE("waits: ranks are looked for again once a second", "[comm][unit]") {
+  WaitingRank rank;
+  const auto again = [&] {
+    const Owner owned(rank.progress);
+    return rank.waits.looks_again(owned, now_shown());
+  };
+  CHECK(again());
+  pass(999ms);
+  CHECK_FALSE(again());
+  pass(1ms);
+  CHECK(again());
+  rank.waits.look_for({});
+  CHECK(rank.control->probes.empty());
+  rank.waits.look_for({0, 2});
+  CHECK(rank.control->probes.back() == std::vector<std::uint32_t>{4, 7});
+}
+
+}  // namespace ccoll::test

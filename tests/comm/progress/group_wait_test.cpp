@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waiting for calls of several communicators whose operations are made up here.
+#include "comm/progress/group_wait.hpp"
+
+#include <asio/io_context.hpp>
+#include <catch2/catch.hpp>
+#include <memory>
+#include <vector>
+
+#include "comm/progress/owner.hpp"
+
+namespace ccoll {
+namespace {
+
+/// Ends its call after some rounds, of which each needs one that another communicator has made.
+class Linked final : public Progress::Operations {
+ public:
+  bool busy(Owned /*owned*/) const override { return !call->done; }
+  bool advance(Owned /*owned*/, Attention /*attention*/) override {
+    if (call->done || (partner != nullptr && partner->rounds < rounds)) return false;
+    if (++rounds == 10) call->end();
+    return true;
+  }
+  Clock::time_point supervise(Owned /*owned*/, Clock::time_point now) override {
+    return now + std::chrono::milliseconds(1);
+  }
+  std::vector<Rank> awaited(Owned /*owned*/, const Work::State& /*work*/) const noexcept override {
+    return {};
+  }
+  void slept(Owned /*owned*/, std::vector<Rank> /*awaited*/,
+             Clock::duration /*time*/) noexcept override {
+    sleeps++;
+  }
+  bool has_reached() const override { return false; }
+  Status may_wait() const override { return {}; }
+  void threw(Owned /*owned*/, const Failure& /*failure*/) override {}
+
+  Work work() const {
+    return Work(std::make_shared<Work::State>(Work::State{progress->weak(), {call}}));
+  }
+
+  const Linked* partner = nullptr;
+  int rounds = 0;
+  int sleeps = 0;
+  const std::shared_ptr<Operation> call = std::make_shared<Operation>();
+  asio::io_context context;  // nobody runs it
+  const std::shared_ptr<Progress> progress =
+      std::make_shared<Progress>(*this, Waiter::make().value());
+
+  Linked() { progress->start(context, progress, {}); }
+  ~Linked() { progress->stop(); }
+  Linked(const Linked&) = delete;
+  Linked& operator=(const Linked&) = delete;
+};
+
+}  // namespace
+
+TEST_CASE("group wait: moves on communicators that wait for each other", "[comm][unit]") {
+  Linked first, second;
+  first.partner = &second;
+  second.partner = &first;
+  wait_for_all({first.work(), second.work()});
+  CHECK(first.call->done);
+  CHECK(second.call->done);
+  // Each flag is free again.
+  CHECK(first.progress->try_own());
+  CHECK(second.progress->try_own());
+}
+
+TEST_CASE("group wait: a communicator is let go once its calls are over", "[comm][unit]") {
+  Linked first, second;
+  second.partner = &first;
+  second.rounds = 9;
+  first.rounds = 9;
+  wait_for_all({first.work(), second.work(), first.work(), Work(std::make_shared<Work::State>())});
+  CHECK(first.call->done);
+  CHECK(second.call->done);
+}
+
+TEST_CASE("group wait: one whose communicator has ended is not waited for", "[comm][unit]") {
+  Linked living;
+  Work ended;
+  {
+    Linked gone;
+    ended = gone.work();
+    gone.call->end();
+  }
+  wait_for_all({ended, living.work()});
+  CHECK(living.call->done);
+}
+
+}  // namespace ccoll

@@ -10,7 +10,7 @@
 
 namespace ccoll {
 
-UnderWay::UnderWay(const Self& self, std::shared_ptr<Waiter> waiter)
+UnderWay::UnderWay(const Self& self, Progress& progress, std::shared_ptr<Waiter> waiter)
     : self_(self),
       links_(self.id(), self.group().job_ranks(), self.member()->transports(), std::move(waiter)),
       messages_(self.group(), links_,
@@ -19,7 +19,7 @@ UnderWay::UnderWay(const Self& self, std::shared_ptr<Waiter> waiter)
                 [&self](Failure failure, std::string_view label) {
                   return self.for_caller(std::move(failure), label);
                 }),
-      in_streams_(self.size(), self.options().device.staging_bytes) {}
+      in_streams_(self, progress) {}
 
 std::vector<Rank> UnderWay::awaited(Owned /*owned*/, const Work::State& work) const noexcept {
   try {

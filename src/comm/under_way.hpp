@@ -21,7 +21,7 @@ class Waiter;
 
 class UnderWay {
  public:
-  UnderWay(const Self& self, std::shared_ptr<Waiter> waiter);
+  UnderWay(const Self& self, Progress& progress, std::shared_ptr<Waiter> waiter);
 
   /// By its own remarks.
   StreamCalls& in_streams() { return in_streams_; }

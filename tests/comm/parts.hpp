@@ -256,7 +256,7 @@ class Parts : public Progress::Operations, public Failures::Audience {
   Planner planner{{.rank = self.rank(), .size = self.size()}};
   Record record{{self.job(), self.id(), self.name(), self.rank(), self.size(), self.job_rank()}};
   Progress progress{*this, waiter_, &now_shown};
-  UnderWay under_way{self, waiter_};
+  UnderWay under_way{self, progress, waiter_};
   Births births{self.id()};
   Failures failures{self, progress, record, under_way, *this};
   Waits waits{self, under_way, record};

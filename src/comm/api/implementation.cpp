@@ -19,7 +19,7 @@ Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std
                                              std::shared_ptr<Waiter> waiter)
     : self_(std::move(member), id, options, std::move(group)),
       progress_(*this, waiter),
-      under_way_(self_, std::move(waiter)) {
+      under_way_(self_, progress_, std::move(waiter)) {
   self_.member()->enter();
 }
 
@@ -203,7 +203,7 @@ bool Communicator::Implementation::advance(Owned owned, Attention attention) try
   if (progress_.is_forked() || (verdict.suspicion() && !verdict.broken())) return false;
   // Do this in a broken communicator, too: its streams must go on.
   if (in_streams.busy(owned)) [[unlikely]]
-    moved |= in_streams.advance(owned, *this);
+    moved |= streams_.advance(owned);
   moved |= !under_way_.collectives(owned).empty() && calls_.advance(owned);
   if (verdict.broken() || verdict.suspicion()) return false;
   auto messages_moved = under_way_.messages(owned).advance(attention);
@@ -213,7 +213,7 @@ bool Communicator::Implementation::advance(Owned owned, Attention attention) try
   }
   moved |= *messages_moved;
   if (in_streams.busy(owned)) [[unlikely]]
-    moved |= in_streams.advance(owned, *this);
+    moved |= streams_.advance(owned);
   if (!moved && verdict.has_news() && failures_.take_news(owned)) return true;
   if (moved) progress_.move(owned);
   if (moved && waits_.are_reported(owned)) waits_.take_back(owned);

@@ -447,6 +447,13 @@ void Streams::end_what_devices_made(Owned owned) {
                                 Clock::now() + kForHosts);
 }
 
+bool Streams::advance(Owned owned) {
+  std::optional<Failure> trouble;
+  const bool moved = calls_.advance(owned, trouble);
+  if (trouble) device_failed(owned, *trouble);
+  return moved;
+}
+
 void Streams::device_failed(Owned owned, const Failure& failure) {
   // The communicator may have heard of this failure meanwhile.
   if (communicator_.failures().usable(owned))

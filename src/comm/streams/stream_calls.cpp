@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "comm/api/implementation.hpp"
-#include "comm/progress/background.hpp"
+#include "ccoll/memory.hpp"
+#include "comm/collectives/collective_operation.hpp"
 #include "core/deadline.hpp"
 
 namespace ccoll {
@@ -26,12 +26,9 @@ constexpr std::chrono::microseconds kBetweenPolls{250};
 // One call
 
 void StreamCall::reached() noexcept {
-  const auto communicator = communicator_.lock();
-  if (!communicator) return stream_op_->forsake();
-  if (begin_)
-    communicator->streams().reached(shared_from_this());
-  else
-    communicator->progress().waiter().ring();
+  const auto all = all_.lock();
+  if (!all) return stream_op_->forsake();
+  begin_ ? all->reached(shared_from_this()) : all->ring();
 }
 
 void StreamCall::passed() noexcept {
@@ -40,17 +37,16 @@ void StreamCall::passed() noexcept {
 }
 
 void StreamCall::ring() const noexcept {
-  if (const auto communicator = communicator_.lock()) communicator->progress().waiter().ring();
+  if (const auto all = all_.lock()) all->ring();
 }
 
-bool StreamCall::look_whether_passed(Owned /*owned*/,
-                                     const Communicator::Implementation& communicator,
+bool StreamCall::look_whether_passed(Owned /*owned*/, const Self& self,
                                      std::optional<Failure>& trouble) {
   if (!is_looked_at() || !stream_op_->passed()) return false;
   has_passed_ = true;
   if (auto outcome = stream_op_->outcome(); !outcome) {
     for (const auto& each : shown_)
-      if (!each->failure) each->failure = communicator.self().for_caller(outcome.error());
+      if (!each->failure) each->failure = self.for_caller(outcome.error());
     trouble = std::move(outcome.error());
   }
   end_part();
@@ -74,9 +70,9 @@ std::optional<LeftOnDevice> StreamCall::left_on_device() const {
   return left;
 }
 
-void StreamCall::begin(Owned owned, Communicator::Implementation& communicator) {
+void StreamCall::begin(Owned owned) {
   if (stage_ == Stage::leaving && !shown_.empty()) return;  // it has failed meanwhile
-  auto begun = caught([&] { return begin_(owned, communicator); });
+  auto begun = caught([&] { return begin_(owned); });
   stands_before_.reset();
   if (begun) return began(owned, std::move(*begun));
   // The failure to begin may have broken the communicator, which ended this call with all others.
@@ -214,10 +210,10 @@ Result<device::Staging*> StreamCalls::staging(int device) {
 Result<std::shared_ptr<device::Staging>> StreamCalls::shared_staging(int device) {
   const std::lock_guard lock(making_);
   if (staging_) return staging_;
-  auto made = device::make_staging(
-      {.device = device, .ranks = ranks_, .bytes = device_memory_, .allocate = [](auto size) {
-         return allocate(size);
-       }});
+  auto made = device::make_staging({.device = device,
+                                    .ranks = self_.size(),
+                                    .bytes = self_.options().device.staging_bytes,
+                                    .allocate = [](auto size) { return allocate(size); }});
   if (!made) return tl::unexpected(std::move(made.error()));
   staging_ = std::move(*made);
   return staging_;
@@ -234,13 +230,19 @@ std::uint64_t StreamCalls::held_bytes() const {
 }
 
 void StreamCalls::reached(std::shared_ptr<StreamCall> call) noexcept {
-  const std::lock_guard lock(reached_mutex_);
-  if (abandoned_) return call->forsake();
-  auto* const last = call.get();
-  (last_reached_ != nullptr ? last_reached_->next_reached_ : first_reached_) = std::move(call);
-  last_reached_ = last;
-  has_reached_.store(true);
+  {
+    const std::lock_guard lock(reached_mutex_);
+    if (abandoned_) return call->forsake();
+    auto* const last = call.get();
+    (last_reached_ != nullptr ? last_reached_->next_reached_ : first_reached_) = std::move(call);
+    last_reached_ = last;
+    has_reached_.store(true);
+  }
+  ring();
+  progress_.schedule();
 }
+
+void StreamCalls::ring() const noexcept { progress_.waiter().ring(); }
 
 std::shared_ptr<StreamCall> StreamCalls::take_reached() {
   const std::lock_guard lock(reached_mutex_);
@@ -257,22 +259,20 @@ void StreamCalls::forked() {
   has_reached_.store(false);
 }
 
-bool StreamCalls::advance(Owned owned, Communicator::Implementation& communicator) {
+bool StreamCalls::advance(Owned owned, std::optional<Failure>& trouble) {
   bool moved = false;
   auto reached = has_reached_.load() ? take_reached() : nullptr;
   while (reached != nullptr) {
     const auto call = std::move(reached);
     reached = std::move(call->next_reached_);
-    call->begin(owned, communicator);
+    call->begin(owned);
     if (std::ranges::find(calls_, call) == calls_.end()) calls_.push_back(call);
     moved = true;
   }
-  std::optional<Failure> trouble;
   for (const auto& call : calls_) {
     moved |= call->settle(owned);
-    moved |= call->look_whether_passed(owned, communicator, trouble);
+    moved |= call->look_whether_passed(owned, self_, trouble);
   }
-  if (trouble) communicator.streams().device_failed(owned, *trouble);
   moved |= std::erase_if(calls_, [&](const auto& call) { return call->is_over(owned); }) > 0;
   if (calls_.empty()) look_at_.reset();
   return moved;

@@ -16,8 +16,10 @@
 #include <string>
 #include <vector>
 
+#include "comm/groups/self.hpp"
 #include "comm/progress/operation.hpp"
 #include "comm/progress/owner_flag.hpp"
+#include "comm/progress/progress.hpp"
 #include "comm/streams/timed_mutex.hpp"
 #include "core/result.hpp"
 #include "gpu/device_way.hpp"
@@ -37,19 +39,20 @@ struct LeftOnDevice {
   std::string standing;               ///< how far it has come, in words
 };
 
+class StreamCalls;
+
 /// One call, or one that its graph repeats.
 class StreamCall final : public device::StreamListener,
                          public std::enable_shared_from_this<StreamCall> {
  public:
   /// Begins the operations when the stream has reached the call.
-  using Begin = std::function<Result<Operations>(Owned, Communicator::Implementation&)>;
+  using Begin = std::function<Result<Operations>(Owned)>;
 
-  /// `shown`: the operations of its Work; none if it is captured.
-  StreamCall(std::weak_ptr<Communicator::Implementation> communicator,
-             std::shared_ptr<device::StreamOp> stream_op, Operations shown)
-      : communicator_(std::move(communicator)),
-        stream_op_(std::move(stream_op)),
-        shown_(std::move(shown)) {}
+  /// `all`: the communicator's, which expire with it. `shown`: the operations of its Work; none if
+  /// it is captured.
+  StreamCall(std::weak_ptr<StreamCalls> all, std::shared_ptr<device::StreamOp> stream_op,
+             Operations shown)
+      : all_(std::move(all)), stream_op_(std::move(stream_op)), shown_(std::move(shown)) {}
 
   const Operations& shown() const { return shown_; }
   /// Must come before it is put into a stream.
@@ -68,15 +71,14 @@ class StreamCall final : public device::StreamListener,
 
   // owner: holder of the communicator's owner flag
 
-  void begin(Owned owned, Communicator::Implementation& communicator);
+  void begin(Owned owned);
   /// Notes that these are under way.
   void began(Owned owned, Operations operations);
   /// If all is done, lets the stream go on and returns true.
   bool settle(Owned owned);
   /// For a device's call that no callback reports: whether the stream has passed it since the last
-  /// look; `trouble`: the error in its result.
-  bool look_whether_passed(Owned owned, const Communicator::Implementation& communicator,
-                           std::optional<Failure>& trouble);
+  /// look; `trouble`: the error in its result. `self` is the communicator's.
+  bool look_whether_passed(Owned owned, const Self& self, std::optional<Failure>& trouble);
   bool is_looked_at() const { return stream_op_->is_looked_at() && !has_passed_; }
   bool may_be_on_device() const {
     return stream_op_->is_made_by_device() && !has_passed_ && !stream_op_->passed();
@@ -119,7 +121,7 @@ class StreamCall final : public device::StreamListener,
   /// Lets the stream go on.
   void leave(Owned owned);
 
-  const std::weak_ptr<Communicator::Implementation> communicator_;
+  const std::weak_ptr<StreamCalls> all_;
   const std::shared_ptr<device::StreamOp> stream_op_;
   const Operations shown_;
   Begin begin_;                     // immutable once it is in a stream
@@ -144,9 +146,7 @@ class StreamCall final : public device::StreamListener,
 /// All stream calls of a communicator.
 class StreamCalls {
  public:
-  /// For a communicator of that many ranks; `staging_bytes` as in DeviceOptions.
-  StreamCalls(std::uint32_t ranks, std::size_t staging_bytes)
-      : ranks_(ranks), device_memory_(staging_bytes) {}
+  StreamCalls(const Self& self, Progress& progress) : self_(self), progress_(progress) {}
   StreamCalls(const StreamCalls&) = delete;
   StreamCalls& operator=(const StreamCalls&) = delete;
   ~StreamCalls();
@@ -187,6 +187,8 @@ class StreamCalls {
 
   /// From a thread of CUDA: `call` is to begin. If the communicator has ended, the stream goes on.
   void reached(std::shared_ptr<StreamCall> call) noexcept;
+  /// Makes the thread that waits for the communicator look. Any thread may call it.
+  void ring() const noexcept;
   /// Whether streams have reached any that have yet to begin.
   bool has_reached() const { return has_reached_.load(); }
   /// In a forked child, which has none.
@@ -197,8 +199,8 @@ class StreamCalls {
   bool busy(Owned /*owned*/) const { return !calls_.empty() || has_reached(); }
   /// Adds one that is not captured, before it is put into its stream.
   void add(Owned /*owned*/, std::shared_ptr<StreamCall> call) { calls_.push_back(std::move(call)); }
-  /// True if anything moved.
-  bool advance(Owned owned, Communicator::Implementation& communicator);
+  /// True if anything moved. `trouble`: what a device's call has failed with.
+  bool advance(Owned owned, std::optional<Failure>& trouble);
   /// Ends all unfinished ones with `failure`; their Works end once the streams have passed.
   void end_with(Owned owned, const Failure& failure);
   /// Ends their Works now. Streams go on past calls that they still reach, and nobody looks after
@@ -221,8 +223,8 @@ class StreamCalls {
   /// Takes those that streams have reached since; returns the first one.
   std::shared_ptr<StreamCall> take_reached();
 
-  const std::uint32_t ranks_;
-  const std::size_t device_memory_;
+  const Self& self_;
+  Progress& progress_;
   const std::shared_ptr<const void> messages_to_post_ = std::make_shared<int>();
   std::mutex submission_;
   const std::shared_ptr<TimedMutex> device_submission_ = std::make_shared<TimedMutex>();

@@ -176,8 +176,9 @@ Result<Streams::Submitted> Streams::submit(device::StreamOpRequest request, Oper
   const bool is_captured = request.is_captured;
   // A graph's call has nobody to tell how it went.
   if (is_captured) shown.clear();
-  const auto call =
-      std::make_shared<StreamCall>(communicator_.weak_from_this(), *stream_op, std::move(shown));
+  const auto call = std::make_shared<StreamCall>(
+      std::shared_ptr<StreamCalls>(communicator_.shared_from_this(), &calls_), *stream_op,
+      std::move(shown));
   const auto state =
       std::make_shared<Work::State>(Work::State{communicator_.progress().weak(), call->shown()});
   const auto begin = prepare(*call, *stream_op, is_captured);
@@ -311,13 +312,12 @@ std::optional<Call> Streams::begun_in_order(Call& call, StreamCall& in_stream,
   }
   call.from_graph = true;
   calls_.come_from_graphs();
-  in_stream.begin_when_reached(
-      [call, label = std::string(call.label)](Owned owned, Implementation& communicator) mutable {
-        call.label = label;
-        return communicator.calls().begin(owned, call).map([](const auto& begun) {
-          return std::move(begun->operations);
-        });
-      });
+  in_stream.begin_when_reached([this, call, label = std::string(call.label)](Owned owned) mutable {
+    call.label = label;
+    return communicator_.calls().begin(owned, call).map([](const auto& begun) {
+      return std::move(begun->operations);
+    });
+  });
   return std::nullopt;
 }
 
@@ -354,11 +354,11 @@ Result<Work> Streams::begin(std::vector<std::shared_ptr<MessageOperation>> opera
                            const std::shared_ptr<device::StreamOp>& stream_op,
                            bool /*is_captured*/) -> std::optional<Call> {
     messages.give(stream_op);
-    in_stream.begin_when_reached([operations, timeout](Owned owned, Implementation& communicator) {
+    in_stream.begin_when_reached([this, operations, timeout](Owned owned) {
       // Make new ones each time: a graph comes again.
       std::vector<std::shared_ptr<MessageOperation>> copies;
       for (const auto& operation : operations) copies.push_back(MessageOperation::like(*operation));
-      return communicator.message_calls().begin(owned, copies, timeout).map([&] {
+      return communicator_.message_calls().begin(owned, copies, timeout).map([&] {
         return Operations(copies.begin(), copies.end());
       });
     });
@@ -370,12 +370,6 @@ Result<Work> Streams::begin(std::vector<std::shared_ptr<MessageOperation>> opera
   auto submitted = submit(request, std::move(shown), prepare);
   if (!submitted) return tl::unexpected(std::move(submitted.error()));
   return put(*submitted, stream, operations.empty() ? "" : operations.front()->label);
-}
-
-void Streams::reached(std::shared_ptr<StreamCall> call) noexcept {
-  calls_.reached(std::move(call));
-  communicator_.progress().waiter().ring();
-  communicator_.progress().schedule();
 }
 
 Status Streams::run(const Call& call) {

@@ -40,8 +40,8 @@ class Streams {
   Streams(Implementation& communicator, StreamCalls& calls)
       : communicator_(communicator), calls_(calls) {}
 
-  StreamCalls& calls() { return calls_; }
-  const StreamCalls& calls() const { return calls_; }
+  /// One round over what is under way; true if anything moved.
+  bool advance(Owned owned);
 
   // device_calls.cpp
 
@@ -54,8 +54,6 @@ class Streams {
   bool has_device_way() const { return calls_.device_way() != nullptr; }
   /// Lets other hosts end their parts: a caller learns from its stream alone that a call is over.
   void end_what_devices_made(Owned owned);
-  /// Breaks the communicator: a device's result is incomplete.
-  void device_failed(Owned owned, const Failure& failure);
 
   // stream_submission.cpp
 
@@ -75,11 +73,11 @@ class Streams {
                      const CallOptions& options);
   /// Runs it in a stream of the communicator's own and waits for it; throws its failure.
   Status run(const Call& call);
-  /// The stream has reached the call, which is to begin. A thread of CUDA calls this.
-  void reached(std::shared_ptr<StreamCall> call) noexcept;
 
  private:
   // device_calls.cpp
+  /// Breaks the communicator: a device's result is incomplete.
+  void device_failed(Owned owned, const Failure& failure);
   void log_device_way() const;
   Status make_device_way(std::span<const PeerAddress> ranks);
   Status join_team(std::shared_ptr<device::Staging> staging, std::span<const PeerAddress> ranks);

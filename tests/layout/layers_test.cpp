@@ -92,7 +92,7 @@ const std::map<std::string, std::string> kMayInclude = {
     {"bench/command",
      "core system algorithms kernels kernels/device rendezvous transport comm/groups "
      "faces/nccl/settings run bench/measure bench/report"},
-    {"bench/costs", "core system trace"},
+    {"bench/costs", "core system algorithms transport engine trace"},
     {"bench/measure",
      "core system net schedule algorithms kernels/device rendezvous gpu/cuda bench/command "
      "bench/report"},

@@ -34,7 +34,8 @@ class StepExecutor {
 
   void begin_run() { pushed_ = owes_ = false; }
   /// Runs the step unless it must wait. Another lane's step that it follows has run. Inlined, or
-  /// the places would lie in memory: 49 instructions more for 8 bytes and one rank, 144 with two.
+  /// the places would lie in memory: 35 instructions more for 8 bytes and one rank, 62 for each of
+  /// two (bench/costs/plan_instructions).
   template <typename Places>
   [[gnu::always_inline]] inline Polled execute(Places& places);
   /// Copies a small slice to a link and sends it, all in one call of the link; waits if there is no

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -17,12 +16,9 @@
 #include "core/signature.hpp"
 #include "engine/buffer_view.hpp"
 #include "engine/mix.hpp"
-#include "gpu/way.hpp"
 #include "schedule/problem.hpp"
 
 namespace ccoll {
-
-struct StreamParts;
 
 struct Call {
   Kind kind = Kind::all_reduce;
@@ -44,14 +40,6 @@ struct Call {
   std::optional<std::uint8_t> shown_as;
   std::chrono::milliseconds timeout{0};
   std::string_view label;
-  /// For a call in a stream, whose buffers are on the host: the stream step that it waits for.
-  std::shared_ptr<const device::StreamOp> gate = nullptr;
-  /// For a call in a stream that is made in parts; input and output are the first part's.
-  std::shared_ptr<const StreamParts> parts = nullptr;
-  /// For a call that devices make: their algorithm. The host runs a barrier beside it, under this
-  /// call's signature.
-  std::optional<Algorithm> on_device = std::nullopt;
-  bool from_graph = false;  ///< from a graph that runs: precedes calls that streams hold back
 
   bool ragged() const { return !block_counts.empty(); }
 };

@@ -11,14 +11,15 @@
 
 namespace ccoll {
 
-Result<std::shared_ptr<Work::State>> CollectiveCalls::begin(Owned owned, const Call& call) try {
+Result<std::shared_ptr<Work::State>> CollectiveCalls::begin(Owned owned, const Call& call,
+                                                            const InStream& in_stream) try {
   auto& failures = with_.failures;
   const auto rank = with_.self.rank();
   CCOLL_TRY(failures.usable(owned));
   auto operation = std::make_shared<CollectiveOperation>();
   // Allocate first: a throw after the operation has begun would free the buffers that it uses.
   auto work = std::make_shared<Work::State>(Work::State{with_.progress.weak(), {operation}});
-  if (auto ready = make_ready(owned, call, *operation); !ready) {
+  if (auto ready = make_ready(owned, call, in_stream, *operation); !ready) {
     // The other ranks would wait for this one.
     failures.break_with(owned, ready.error(), true);
     return tl::unexpected(*failures.broken(owned));
@@ -26,13 +27,13 @@ Result<std::shared_ptr<Work::State>> CollectiveCalls::begin(Owned owned, const C
   if (log().tells(LogLevel::trace))
     log().trace("rank {}: {} begins", rank, describe(operation->run.signature));
   operation->label = call.label;
-  operation->gate = call.gate;
+  operation->gate = in_stream.gate;
   operation->timeout = call.timeout;
   with_.limits.set(*operation, with_.progress.now(), call.timeout);
   if (operation->gate) operation->deadline = Clock::time_point::max();
   auto& queue = this->queue(owned);
-  const auto place = queue.place_for(call.from_graph);
-  if (!call.gate && queue.is_numbered_before(place)) {
+  const auto place = queue.place_for(in_stream.from_graph);
+  if (!in_stream.gate && queue.is_numbered_before(place)) {
     if (auto numbered = number(owned, *operation); !numbered) {
       failures.break_with(owned, numbered.error(), true);
       return tl::unexpected(numbered.error());
@@ -72,11 +73,12 @@ Result<std::shared_ptr<Plan>> CollectiveCalls::plan_for(Owned owned, const Call&
   return plans_.keep(key, std::move(*plan));
 }
 
-Status CollectiveCalls::make_ready(Owned owned, const Call& call, CollectiveOperation& operation) {
+Status CollectiveCalls::make_ready(Owned owned, const Call& call, const InStream& in_stream,
+                                   CollectiveOperation& operation) {
   const auto rank = with_.self.rank(), size = with_.self.size();
   auto& run = operation.run;
   run.signature = signature_of(call);
-  if (call.on_device) return make_ready_beside(owned, *call.on_device, operation);
+  if (in_stream.on_device) return make_ready_beside(owned, *in_stream.on_device, operation);
   auto plan = plan_for(owned, call, run.signature);
   if (!plan) return tl::unexpected(plan.error());
   operation.plan = *plan;
@@ -88,7 +90,7 @@ Status CollectiveCalls::make_ready(Owned owned, const Call& call, CollectiveOper
   run.output_counts = call.output_counts;
   run.custom = call.op.custom();
   run.custom_for = &with_.self;
-  if (call.parts) operation.parts.emplace(call.parts, run);
+  if (in_stream.parts) operation.parts.emplace(in_stream.parts, run);
   if (call.kind == Kind::barrier) {
     run.input.data = &barrier_[0];
     run.output.data = &barrier_[1];

@@ -21,6 +21,7 @@
 #include "comm/progress/owner_flag.hpp"
 #include "comm/progress/progress.hpp"
 #include "comm/record/record.hpp"
+#include "comm/streams/in_stream.hpp"
 #include "comm/under_way.hpp"
 #include "core/result.hpp"
 #include "engine/plan.hpp"
@@ -54,7 +55,8 @@ class CollectiveCalls {
   /// Fails if a thread is in a blocking collective of this communicator, and `call` is another.
   Status alone(Owned owned, const Call& call) const { return queue(owned).alone(call); }
   /// Puts a call into the queue.
-  Result<std::shared_ptr<Work::State>> begin(Owned owned, const Call& call);
+  Result<std::shared_ptr<Work::State>> begin(Owned owned, const Call& call,
+                                             const InStream& in_stream = {});
   /// Waits until the collective of a blocking call is over; returns its failure, if any.
   Status finish(Owned owned, const Work::State& work);
   /// Begins it and waits until it is over.
@@ -70,7 +72,8 @@ class CollectiveCalls {
 
  private:
   /// Sets its plan and its run, except for the sequence number.
-  Status make_ready(Owned owned, const Call& call, CollectiveOperation& operation);
+  Status make_ready(Owned owned, const Call& call, const InStream& in_stream,
+                    CollectiveOperation& operation);
   /// The same for the host's part of a call that devices make: a barrier.
   Status make_ready_beside(Owned owned, Algorithm algorithm, CollectiveOperation& operation);
   /// Numbers the call; all calls before it must have their numbers.

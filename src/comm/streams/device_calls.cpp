@@ -298,17 +298,15 @@ Result<std::optional<Work>> Streams::begin_on_device(const Call& call,
   const auto copied_input = needs_input_copy(call) ? in : 0;
   const device::Copied copied[] = {
       {host_ranges_of(call.input, in - copied_input), host_ranges_of(call.output, out)}};
-  auto beside = call;
-  beside.on_device = on_device.algorithm;
   const auto together = calls_.device_way()->is_entered_together();
-  const auto prepare = [&](StreamCall& in_stream,
-                           const std::shared_ptr<device::StreamOp>& stream_op,
-                           bool is_captured) -> std::optional<Call> {
+  const auto prepare = [&](StreamCall& watched, const std::shared_ptr<device::StreamOp>& stream_op,
+                           bool is_captured) -> std::optional<StreamedCall> {
     // One graph has all ranks' parts of it: none can be missing, or be of another call.
     if (is_captured && together) return std::nullopt;
-    in_stream.limit_device(call.timeout.count() > 0 ? call.timeout
-                                                    : communicator_.self().options().timeout);
-    return begun_in_order(beside, in_stream, stream_op, is_captured);
+    watched.limit_device(call.timeout.count() > 0 ? call.timeout
+                                                  : communicator_.self().options().timeout);
+    return begun_in_order({call, {.on_device = on_device.algorithm}}, watched, stream_op,
+                          is_captured);
   };
   std::unique_lock lock(calls_.submission());
   const auto submitted = submit({.parts = copied,

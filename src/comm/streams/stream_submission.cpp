@@ -187,7 +187,7 @@ Result<Streams::Submitted> Streams::submit(device::StreamOpRequest request, Oper
     CCOLL_TRY(communicator_.failures().usable(owned));
     if (!is_captured) calls_.add(owned, call);
     if (begin) {
-      auto begun = communicator_.calls().begin(owned, *begin);
+      auto begun = communicator_.calls().begin(owned, begin->call, begin->in_stream);
       if (!begun) return tl::unexpected(begun.error());
       call->began(owned, std::move((*begun)->operations));
     }
@@ -263,16 +263,16 @@ Result<Work> Streams::begin_by_host(Call call, std::optional<cudaStream_t> strea
   const auto factor = factor_range_of(call);
   if (factor) CCOLL_TRY(check_end_of(*factor, device::device_of(factor->data)));
   if (factor) copied.front().reads.push_back(*factor);
-  const auto prepare = [&](StreamCall& in_stream,
-                           const std::shared_ptr<device::StreamOp>& stream_op,
-                           bool is_captured) -> std::optional<Call> {
+  const auto prepare = [&](StreamCall& watched, const std::shared_ptr<device::StreamOp>& stream_op,
+                           bool is_captured) -> std::optional<StreamedCall> {
     auto parts = std::make_shared<StreamParts>(divided->on_host(stream_op));
     call.input = parts->parts.front().input;
     call.output = parts->parts.front().output;
-    if (parts->parts.size() > 1) call.parts = std::move(parts);
     if (factor)
       call.op = Reduction::premultiplied_sum_at(stream_op->on_host(factor->data, 0), call.type);
-    return begun_in_order(call, in_stream, stream_op, is_captured);
+    StreamedCall made{call, {}};
+    if (parts->parts.size() > 1) made.in_stream.parts = std::move(parts);
+    return begun_in_order(std::move(made), watched, stream_op, is_captured);
   };
   auto submitted =
       submit({.parts = copied, .stream = stream}, {std::make_shared<StreamOperation>()}, prepare);
@@ -303,18 +303,19 @@ Result<DividedCall> Streams::in_parts(const Call& call) {
   return divided;
 }
 
-std::optional<Call> Streams::begun_in_order(Call& call, StreamCall& in_stream,
-                                            const std::shared_ptr<device::StreamOp>& stream_op,
-                                            bool is_captured) {
+std::optional<StreamedCall> Streams::begun_in_order(
+    StreamedCall made, StreamCall& watched, const std::shared_ptr<device::StreamOp>& stream_op,
+    bool is_captured) {
   if (!is_captured) {
-    call.gate = stream_op;
-    return call;
+    made.in_stream.gate = stream_op;
+    return made;
   }
-  call.from_graph = true;
+  made.in_stream.from_graph = true;
   calls_.come_from_graphs();
-  in_stream.begin_when_reached([this, call, label = std::string(call.label)](Owned owned) mutable {
-    call.label = label;
-    return communicator_.calls().begin(owned, call).map([](const auto& begun) {
+  watched.begin_when_reached([this, made, label = std::string(made.call.label)](
+                                 Owned owned) mutable {
+    made.call.label = label;
+    return communicator_.calls().begin(owned, made.call, made.in_stream).map([](const auto& begun) {
       return std::move(begun->operations);
     });
   });
@@ -350,11 +351,10 @@ Result<Work> Streams::begin(std::vector<std::shared_ptr<MessageOperation>> opera
     shown.push_back(std::make_shared<StreamOperation>());
     shown.back()->received = operation->received;
   }
-  const auto prepare = [&](StreamCall& in_stream,
-                           const std::shared_ptr<device::StreamOp>& stream_op,
-                           bool /*is_captured*/) -> std::optional<Call> {
+  const auto prepare = [&](StreamCall& watched, const std::shared_ptr<device::StreamOp>& stream_op,
+                           bool /*is_captured*/) -> std::optional<StreamedCall> {
     messages.give(stream_op);
-    in_stream.begin_when_reached([this, operations, timeout](Owned owned) {
+    watched.begin_when_reached([this, operations, timeout](Owned owned) {
       // Make new ones each time: a graph comes again.
       std::vector<std::shared_ptr<MessageOperation>> copies;
       for (const auto& operation : operations) copies.push_back(MessageOperation::like(*operation));
@@ -362,7 +362,7 @@ Result<Work> Streams::begin(std::vector<std::shared_ptr<MessageOperation>> opera
         return Operations(copies.begin(), copies.end());
       });
     });
-    if (!stream) in_stream.stand_before_others(calls_.messages_to_post());
+    if (!stream) watched.stand_before_others(calls_.messages_to_post());
     return std::nullopt;
   };
   auto request = messages.request(stream);

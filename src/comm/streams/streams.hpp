@@ -21,6 +21,7 @@
 #include "comm/collectives/plan_cache.hpp"
 #include "comm/messages/messages.hpp"
 #include "comm/streams/device_ways.hpp"
+#include "comm/streams/in_stream.hpp"
 #include "comm/streams/stream_calls.hpp"
 #include "comm/streams/stream_parts.hpp"
 #include "system/log.hpp"
@@ -119,7 +120,7 @@ class Streams {
   Result<DividedCall> in_parts(const Call& call);
   /// Gives a call the host's memory and returns the call that begins at once. Nothing: it begins
   /// when the stream reaches it and tells the StreamCall.
-  using Prepare = std::function<std::optional<Call>(
+  using Prepare = std::function<std::optional<StreamedCall>(
       StreamCall&, const std::shared_ptr<device::StreamOp>&, bool is_captured)>;
   /// For the device of the request's buffers, or else the rank's.
   Result<device::Staging*> staging_for(const device::StreamOpRequest& request);
@@ -142,9 +143,9 @@ class Streams {
   /// In an open group, a call that ranks enter together enters at the group's end.
   void put_off(const Submitted& submitted, const Call& call, std::optional<cudaStream_t> stream);
   /// Returns the call if it takes its place at once; nothing if captured: then its graph begins it.
-  std::optional<Call> begun_in_order(Call& call, StreamCall& in_stream,
-                                     const std::shared_ptr<device::StreamOp>& stream_op,
-                                     bool is_captured);
+  std::optional<StreamedCall> begun_in_order(StreamedCall made, StreamCall& watched,
+                                             const std::shared_ptr<device::StreamOp>& stream_op,
+                                             bool is_captured);
 
   // direct_messages.cpp
   /// Makes a message's GPU buffer known to the link, which then reads or writes the memory

@@ -7,6 +7,7 @@
 #include "net/wire/openssl.hpp"
 #include "rendezvous/stores/tcp_store.hpp"
 #include "system/process_mutex.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll {
 namespace {
@@ -18,11 +19,10 @@ constexpr std::string_view kFile = "file://";
 /// environment's store a second time does not know of the first, whose keys are still there.
 class Opened {
  public:
-  static Opened& of_process() {
-    const net::UsingOpenSsl use;
-    static Opened opened;
-    return opened;
-  }
+  static Opened& of_process() { return Runtime::one_until_exit<Opened>(); }
+
+  /// Its servers end before OpenSSL does.
+  Opened() { const net::UsingOpenSsl use; }
 
   /// Counts how often this rank has opened that store before.
   int times_before(const Environment& environment) {

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "system/runtime.hpp"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -21,6 +27,19 @@ struct Inner {
 };
 struct Outer {
   int seen = Runtime::one<Inner>().value;
+};
+
+/// Where a child says in which order its parts end.
+int said_to = -1;
+void say(std::string_view text) { CHECK(::write(said_to, text.data(), text.size()) > 0); }
+
+/// Uses a library that cleans up at exit.
+struct UsesLibrary {
+  UsesLibrary() {
+    std::atexit([] { say("library "); });
+  }
+  ~UsesLibrary() { say("part "); }
+  int value = 0;
 };
 
 /// First used by a test that has made the runtime afresh.
@@ -67,6 +86,34 @@ TEST_CASE("runtime: tests have one made afresh, and then the former one again", 
   CHECK(&Runtime::one<Counter>() == &before);
   CHECK(before.value == 5);
   CHECK(&Runtime::one<Late>() == &Runtime::one<Late>());
+}
+
+TEST_CASE("runtime: what uses a library until exit ends before the library", "[system][unit]") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const auto child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    said_to = ends[1];
+    auto& one = Runtime::one_until_exit<UsesLibrary>();
+    if (&one != &Runtime::one_until_exit<UsesLibrary>()) say("two ");
+    {
+      const Runtime::Afresh afresh;
+      if (&one == &Runtime::one_until_exit<UsesLibrary>()) say("the same ");
+    }
+    std::exit(0);
+  }
+  ::close(ends[1]);
+  std::string said(100, '\0');
+  std::size_t bytes = 0;
+  for (ssize_t got = 1; got > 0; bytes += static_cast<std::size_t>(got))
+    got = ::read(ends[0], said.data() + bytes, said.size() - bytes);
+  ::close(ends[0]);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  // A part that a test has made afresh stays, and uses the library a second time.
+  CHECK(said.substr(0, bytes) == "library part library ");
 }
 
 }  // namespace ccoll

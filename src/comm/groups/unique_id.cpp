@@ -19,6 +19,7 @@
 #include "rendezvous/open_store.hpp"
 #include "system/log.hpp"
 #include "system/process_mutex.hpp"
+#include "system/runtime.hpp"
 #include "system/variables.hpp"
 
 namespace ccoll {
@@ -52,11 +53,10 @@ class IdStores {
     std::string token;
   };
 
-  static IdStores& of_process() {
-    const net::UsingOpenSsl use;
-    static IdStores stores;
-    return stores;
-  }
+  static IdStores& of_process() { return Runtime::one_until_exit<IdStores>(); }
+
+  /// Its servers end before OpenSSL does.
+  IdStores() { const net::UsingOpenSsl use; }
 
   /// The one that listens at `at` ("ip:0") with `tls`; starts it if there is none.
   Served serve(const std::string& at, const TlsOptions& tls) {

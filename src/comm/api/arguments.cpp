@@ -181,10 +181,15 @@ Status check_type(std::string_view call, DataType type) {
               static_cast<int>(type));
 }
 
+std::string no_such_rank(std::string_view subject, std::int64_t rank, Rank size) {
+  return fmt::format("{} {} is not one of {} rank{}: expected 0{}", subject, rank, size,
+                     size == 1 ? "" : "s", size == 1 ? "" : fmt::format(" to {}", size - 1));
+}
+
 Status check_root(std::string_view call, Rank root, Rank size) {
   if (root < size) return {};
-  return fail(ErrorKind::invalid_argument, "{}: root {} is not one of {} ranks", call,
-              static_cast<std::int32_t>(root), size);
+  return fail(ErrorKind::invalid_argument, "{}",
+              no_such_rank(fmt::format("{}: root", call), static_cast<std::int32_t>(root), size));
 }
 
 Status check_timeout(std::string_view call, std::chrono::milliseconds timeout) {

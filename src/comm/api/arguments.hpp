@@ -16,6 +16,8 @@ inline bool has_options(const CallOptions& options) {
 
 /// Fails unless it is a DataType: a cast can make any number.
 Status check_type(std::string_view call, DataType type);
+/// "broadcast: root 9 is not one of 2 ranks: expected 0 to 1".
+std::string no_such_rank(std::string_view subject, std::int64_t rank, Rank size);
 /// Fails unless it is a rank; the number may have been negative when it was given.
 Status check_root(std::string_view call, Rank root, Rank size);
 /// Fails unless it is 0, for the communicator's own limit, or more.

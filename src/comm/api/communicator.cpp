@@ -434,7 +434,7 @@ std::string Communicator::transport_to(int peer) const {
   if (peer < 0 || peer >= size())
     raise(implementation()->self().for_caller(
         {ErrorKind::invalid_argument,
-         fmt::format("transport_to: rank {} is not one of {} ranks", peer, size()), std::nullopt}));
+         no_such_rank("transport_to: rank", peer, implementation()->self().size()), std::nullopt}));
   return implementation()->self().value_or_raise(
       implementation()->self().transport_to(static_cast<Rank>(peer)));
 }

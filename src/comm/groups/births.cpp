@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "comm/api/arguments.hpp"
 #include "core/text.hpp"
 #include "engine/mix.hpp"
 
@@ -19,8 +20,8 @@ Result<Ranks> excluded_ranks(std::span<const int> ranks, Rank self, Rank size) {
   Ranks excluded;
   for (const int each : ranks) {
     if (each < 0 || static_cast<Rank>(each) >= size)
-      return fail(ErrorKind::invalid_argument,
-                  "shrink: rank {} to be excluded is not one of {} ranks", each, size);
+      return fail(ErrorKind::invalid_argument, "{}",
+                  no_such_rank("shrink: the excluded rank", each, size));
     if (static_cast<Rank>(each) == self)
       return fail(ErrorKind::invalid_argument,
                   "shrink: rank {} would exclude itself; only those that stay call it", each);

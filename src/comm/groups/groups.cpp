@@ -96,8 +96,8 @@ Result<std::vector<Rank>> Groups::subgroup_ranks(std::span<const int> ranks) con
   std::vector<bool> seen(communicator_.self().size());
   for (const int rank : ranks) {
     if (rank < 0 || static_cast<Rank>(rank) >= communicator_.self().size())
-      return fail(ErrorKind::invalid_argument, "subgroup: rank {} is not one of {} ranks", rank,
-                  communicator_.self().size());
+      return fail(ErrorKind::invalid_argument, "{}",
+                  no_such_rank("subgroup: rank", rank, communicator_.self().size()));
     if (seen[static_cast<Rank>(rank)])
       return fail(ErrorKind::invalid_argument, "subgroup: rank {} is in the list twice", rank);
     seen[static_cast<Rank>(rank)] = true;
@@ -222,7 +222,7 @@ std::optional<int> Communicator::rank_in(const Communicator& other, int rank) co
 int Communicator::job_rank(int rank) const {
   if (rank < 0 || rank >= size())
     raise(implementation()->self().for_caller(
-        {ErrorKind::invalid_argument, fmt::format("rank {} is not one of {} ranks", rank, size()),
+        {ErrorKind::invalid_argument, no_such_rank("rank", rank, implementation()->self().size()),
          std::nullopt}));
   return static_cast<int>(implementation()->self().group().job_rank(static_cast<Rank>(rank)));
 }

@@ -103,7 +103,7 @@ TEST_CASE("call groups: the first failure is told when all calls are over", "[co
     others[1].broadcast(std::span(b), 0);
     others[1].broadcast(std::span(b), 2);
   });
-  CHECK(wrong == "invalid_argument: broadcast: root 2 is not one of 2 ranks");
+  CHECK(wrong == "invalid_argument: broadcast: root 2 is not one of 2 ranks: expected 0 to 1");
   CHECK_THAT(message_of([&] {
                CallGroup group;
                others[0].split(0, 0);

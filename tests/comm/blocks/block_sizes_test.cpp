@@ -88,14 +88,14 @@ TEST_CASE("blocks: what does not fit is refused before anything is sent", "[comm
            }),
            "all_gather_v: output block 0 is null, 4 elements are expected there");
     refuse(message_of([&] { communicator.gather_v(in[0], out, 2); }),
-           "gather_v: root 2 is not one of 2 ranks");
+           "gather_v: root 2 is not one of 2 ranks: expected 0 to 1");
     refuse(message_of([&] {
              communicator.all_reduce(std::vector<BufferPair>{std::span(a), std::span(floats)});
            }),
            "all_reduce of several buffers: buffer 1 is of float32, buffer 0 of int32; one call has "
            "one type");
     refuse(message_of([&] { communicator.gather_bytes("x", -1); }),
-           "gather_bytes: root -1 is not one of 2 ranks");
+           "gather_bytes: root -1 is not one of 2 ranks: expected 0 to 1");
     // Only rank 0 calls: on rank 1 the next call would not match that of the lengths.
     if (me == 0) {
       CallOptions late, odd;

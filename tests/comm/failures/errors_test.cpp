@@ -42,9 +42,9 @@ TEST_CASE("errors: bad arguments are refused before anything is sent", "[comm]")
         message_of([&] { communicator.all_to_all(std::span<const float>(data), std::span(data)); }),
         "all_to_all: 10 elements do not divide evenly among 4 ranks; use all_to_all_v");
     refuse(message_of([&] { communicator.broadcast(std::span(data), 4); }),
-           "broadcast: root 4 is not one of 4 ranks");
+           "broadcast: root 4 is not one of 4 ranks: expected 0 to 3");
     refuse(message_of([&] { communicator.broadcast(std::span(data), -1); }),
-           "broadcast: root -1 is not one of 4 ranks");
+           "broadcast: root -1 is not one of 4 ranks: expected 0 to 3");
     refuse(message_of([&] {
              communicator.all_reduce(ConstBlock(nullptr, 3, DataType::float32),
                                      Block(out.data(), 3, DataType::float32));
@@ -100,7 +100,7 @@ TEST_CASE("errors: bad arguments are refused before anything is sent", "[comm]")
            }),
            fmt::format("send: {} elements are more than memory can hold", SIZE_MAX / 3));
     refuse(message_of([&] { communicator.send(std::span<const float>(data), 7); }),
-           "send: rank 7 is not one of 4 ranks");
+           "send: rank 7 is not one of 4 ranks: expected 0 to 3");
     const auto unknown = message_of([&] {
       communicator.all_reduce(std::span(data), ReduceOp::sum, {.timeout = {}, .algorithm = "rign"});
     });

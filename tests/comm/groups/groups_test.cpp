@@ -150,8 +150,8 @@ TEST_CASE("groups: bad lists and colours are refused before anything is sent", "
       const auto got = message_of([&] { communicator.subgroup(list); });
       expect(got == "invalid_argument: " + wanted, got);
     };
-    refuse({0, 1, 2, 3}, "subgroup: rank 3 is not one of 3 ranks");
-    refuse({0, -1}, "subgroup: rank -1 is not one of 3 ranks");
+    refuse({0, 1, 2, 3}, "subgroup: rank 3 is not one of 3 ranks: expected 0 to 2");
+    refuse({0, -1}, "subgroup: rank -1 is not one of 3 ranks: expected 0 to 2");
     refuse({0, 1, 2, 1}, "subgroup: rank 1 is in the list twice");
     refuse({}, "subgroup: the list is empty; it names its ranks");
     if (communicator.rank() == 2)
@@ -303,7 +303,10 @@ TEST_CASE("groups: a label stands in the errors about its call", "[comm]") {
            refused);
     const auto bad =
         message_of([&] { communicator.broadcast(std::span(data), 5, {.label = "parameters"}); });
-    expect(bad == "invalid_argument: \"parameters\": broadcast: root 5 is not one of 2 ranks", bad);
+    expect(bad ==
+               "invalid_argument: \"parameters\": broadcast: root 5 is not one of 2 ranks: "
+               "expected 0 to 1",
+           bad);
     const auto* const label = communicator.rank() == 1 ? "odd" : "even";
     const auto got = message_of([&] {
       communicator.all_reduce(std::span(data).first(communicator.rank() == 1 ? 3 : 4),
@@ -332,7 +335,8 @@ TEST_CASE("groups: names are inherited, made up, or given", "[comm]") {
     given.name = "tensor";
     auto part = communicator.split(0, 0, given);
     const auto got = message_of([&] { part->send(std::span<const float>(), 2); });
-    expect(got == "invalid_argument: tensor: send: rank 2 is not one of 2 ranks", got);
+    expect(got == "invalid_argument: tensor: send: rank 2 is not one of 2 ranks: expected 0 to 1",
+           got);
   });
   for (const auto& error : errors) CHECK(error == "");
 }

@@ -106,8 +106,8 @@ TEST_CASE("shrink without: what cannot be is refused at once", "[comm]") {
       const auto text = message_of([&] { world.shrink_without(excluded); });
       expect(text == "invalid_argument: shrink: " + why, text);
     };
-    refuse({2}, "rank 2 to be excluded is not one of 2 ranks");
-    refuse({-1}, "rank -1 to be excluded is not one of 2 ranks");
+    refuse({2}, "the excluded rank 2 is not one of 2 ranks: expected 0 to 1");
+    refuse({-1}, "the excluded rank -1 is not one of 2 ranks: expected 0 to 1");
     refuse({1 - me, me},
            "rank " + std::to_string(me) + " would exclude itself; only those that stay call it");
     world.barrier();

@@ -31,6 +31,13 @@ class File {
   const std::filesystem::path path_;
 };
 
+/// With --root, if the operation has one.
+std::vector<std::string> rooted(const bench::Operation& operation, int root,
+                                std::vector<std::string> words) {
+  if (operation.rooted) words.insert(words.end(), {"--root", std::to_string(root)});
+  return words;
+}
+
 TEST_CASE("expression: computes as one does on paper", "[show][unit]") {
   const auto value = [](std::string_view text) { return evaluate(text, 3, 5, 8).value(); };
   CHECK(value("10*r+i") == 35);
@@ -60,9 +67,9 @@ TEST_CASE("cc-show call: every operation gives what it promises, by any number o
       const int root = operation.rooted ? ranks - 1 : 0;
       constexpr std::uint64_t kCount = 4;
       CAPTURE(operation.name, ranks);
-      const auto result =
-          called({std::string(operation.name), "-n", std::to_string(ranks), "--count", "4",
-                  "--root", std::to_string(root), "--dtype", "int64"});
+      const auto result = called(rooted(operation, root,
+                                        {std::string(operation.name), "-n", std::to_string(ranks),
+                                         "--count", "4", "--dtype", "int64"}));
       for (int rank = 0; rank < ranks; rank++) {
         std::vector<std::int64_t> expected;
         const bench::Shape shape{ranks, rank, root, kCount};
@@ -145,9 +152,9 @@ TEST_CASE("cc-show call --splits: every v-operation gives what it promises, in g
     for (const std::size_t root :
          operation.rooted ? std::vector<std::size_t>{0, 2} : std::vector<std::size_t>{0}) {
       CAPTURE(operation.name, root);
-      const auto result =
-          called({std::string(operation.name), "-n", "7", "--splits", splits, "--groups",
-                  splits_text(groups), "--root", std::to_string(root), "--dtype", "int64"});
+      const auto result = called(rooted(operation, static_cast<int>(root),
+                                        {std::string(operation.name), "-n", "7", "--splits", splits,
+                                         "--groups", splits_text(groups), "--dtype", "int64"}));
       for (const auto& group : groups)
         for (std::size_t rank = 0; rank < group.size(); ++rank)
           CHECK(result["after"][static_cast<std::size_t>(group[rank])] ==

@@ -19,8 +19,9 @@ TEST_CASE("cc-show call --rows: each row of columns is as a call on that row alo
     for (const std::string groups : {"0,1,2,3", "3,1/0,2"}) {
       CAPTURE(operation, groups);
       const auto call = [&](std::vector<std::string> words) {
-        words.insert(words.begin(),
-                     {operation, "-n", "4", "--count", "2", "--groups", groups, "--root", "1"});
+        words.insert(words.begin(), {operation, "-n", "4", "--count", "2", "--groups", groups});
+        if (operation == "gather" || operation == "scatter")
+          words.insert(words.end(), {"--root", "1"});
         return called(std::move(words));
       };
       const std::size_t blocks = operation.ends_with("gather")     ? 1

@@ -82,6 +82,17 @@ TEST_CASE("cc-show: numbers that cannot be are refused with the range", "[show]"
   }
 }
 
+TEST_CASE("cc-show: a root is refused for an operation that has none", "[show]") {
+  for (const Words& command : kCommands) {
+    if (command.front() == "verify") continue;  // it tries every root
+    CAPTURE(command);
+    CHECK_THAT(refused(with(command, {"--root", "0"})), Contains("root 0: all_reduce has no root"));
+  }
+  CHECK(refused({"call", "all_gather,all_reduce", "--root", "1"}) ==
+        "--root 1: all_gather or all_reduce has no root");
+  CHECK_FALSE(said({"call", "all_reduce,broadcast", "--root", "1"}).empty());
+}
+
 TEST_CASE("cc-show: a page that cannot be written is refused by name, and nothing is left",
           "[show]") {
   for (const Words& command : {Words{"page", "all_reduce"}, Words{"compare", "ring", "tree"},

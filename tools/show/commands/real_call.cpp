@@ -55,6 +55,11 @@ bool is_callable(const bench::Operation& operation) { return operation.name != "
 /// Whether --count says how many columns of the matrix each rank has.
 bool has_equal_columns(const Words& words) { return words.rows && words.splits.empty(); }
 
+/// 0 if the operation has none, though others of the same call may.
+std::uint32_t root_for(const Words& words, const bench::Operation& operation) {
+  return operation.rooted ? words.call.root.value_or(0) : 0;
+}
+
 /// With --splits or --rows, the v-operation of that name; with --chain, messages in sequence.
 Result<const bench::Operation*> operation_of(const Words& words, const std::string& name) {
   const bench::Operation* found = bench::find_operation(name);
@@ -184,10 +189,11 @@ Result<std::vector<Party>> parties_of(const Words& words, const bench::Operation
   std::vector<Party> parties;
   for (RankGroup& group : *groups) {
     const std::size_t size = group.size();
-    if (words.call.root >= size)
+    const auto root = root_for(words, operation);
+    if (root >= size)
       return fail(ErrorKind::invalid_argument,
-                  "root {} does not exist among {} ranks{}: expected 0 to {}", words.call.root,
-                  size, words.groups.empty() ? "" : fmt::format(" (group {})", group_text(group)),
+                  "root {} does not exist among {} ranks{}: expected 0 to {}", root, size,
+                  words.groups.empty() ? "" : fmt::format(" (group {})", group_text(group)),
                   size - 1);
     Party party{std::move(group), {}, {}};
     if (operation.ragged) {
@@ -308,7 +314,7 @@ Result<Example> example_of(const Words& words, const std::string& name) {
   example.parties = std::move(*parties);
   example.arguments.type = types->front();
   example.arguments.op = kinds->front();
-  example.arguments.root = static_cast<int>(words.call.root);
+  example.arguments.root = static_cast<int>(root_for(words, **operation));
   example.arguments.options.algorithm = words.call.algorithm;
   const auto lines = input_lines(words.input);
   CCOLL_TRY(lines);
@@ -328,6 +334,10 @@ Result<Output> show_call(const Words& words) {
     CCOLL_TRY(example);
     examples.push_back(std::move(*example));
   }
+  const auto is_rooted = [](const Example& each) { return each.operation->rooted; };
+  if (words.call.root && std::ranges::none_of(examples, is_rooted))
+    return fail(ErrorKind::invalid_argument, "--root {}: {} has no root", *words.call.root,
+                joined(names, " or "));
   if (const auto wrong = carry_out(examples); !wrong.empty())
     return fail(ErrorKind::invalid_argument, "{}", wrong);
   return Output{words.json ? examples_json(examples)

@@ -35,7 +35,7 @@ struct SimulateWords {
   std::string network{sim::kDefaultNetwork};
   std::string algorithms = "all";
   std::string type = "float32";
-  Rank root = 0;
+  std::optional<Rank> root;
   bool writes = false;  ///< writes a page
   std::string page;
   std::string format = "text";
@@ -151,12 +151,10 @@ Result<Question> question_of(const SimulateWords& words) {
     return fail(ErrorKind::invalid_argument, "--dtype {}: expected one type", words.type);
   question.type = types->front();
   for (const Rank size : question.ranks) {
-    if (words.root >= size)
-      return fail(ErrorKind::invalid_argument,
-                  "--root {} does not exist among {} ranks: expected 0 to {}", words.root, size,
-                  size - 1);
+    const auto root = root_of(words.root, *question.operation, size);
+    CCOLL_TRY(root);
+    question.root = *root;
   }
-  question.root = words.root;
   return question;
 }
 
@@ -255,8 +253,7 @@ Action add_simulate(CLI::App& app) {
   app.add_option("-a,--algo", words->algorithms, "'all', or some algorithms")
       ->capture_default_str();
   app.add_option("--dtype", words->type, "the elements' type")->capture_default_str();
-  app.add_option("--root", words->root, "the root, where the operation has one")
-      ->capture_default_str();
+  app.add_option("--root", words->root, "the root, where the operation has one (default: 0)");
   auto* page = app.add_option("-o,--output", words->page,
                               "writes a page with curves and tables, like sim.html");
   auto* format = app.add_option("--format", words->format, "what to print: text or json")

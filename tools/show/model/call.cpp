@@ -70,9 +70,8 @@ void add_problem_options(CLI::App& app, CallWords& words, std::uint32_t most_ran
                              "of one rank's block of the others (default: {})",
                              words.count ? fmt::format("{}", *words.count) : "one for each rank"))
       ->check(CLI::Range(std::uint64_t{0}, kMostElements));
-  app.add_option("--root", words.root, "the root, where the operation has one")
-      ->check(CLI::Range(std::uint32_t{0}, most_ranks - 1))
-      ->capture_default_str();
+  app.add_option("--root", words.root, "the root, where the operation has one (default: 0)")
+      ->check(CLI::Range(std::uint32_t{0}, most_ranks - 1));
   app.add_option("--hosts", words.hosts,
                  "ranks on each host, like 4,4, for the algorithms that know of hosts");
 }
@@ -98,6 +97,16 @@ Result<const bench::Operation*> operation_named(const std::string& name) {
   return fail(ErrorKind::invalid_argument, "{}", unknown_word("operation", name, names));
 }
 
+Result<std::uint32_t> root_of(std::optional<std::uint32_t> asked, const bench::Operation& operation,
+                              std::uint32_t ranks) {
+  if (asked && !operation.rooted)
+    return fail(ErrorKind::invalid_argument, "root {}: {} has no root", *asked, operation.name);
+  const std::uint32_t root = asked.value_or(0);
+  if (root < ranks) return root;
+  return fail(ErrorKind::invalid_argument,
+              "root {} does not exist among {} ranks: expected 0 to {}", root, ranks, ranks - 1);
+}
+
 Result<Call> call_of(const CallWords& words) {
   Call call;
   const auto operation = operation_named(words.operation);
@@ -106,12 +115,9 @@ Result<Call> call_of(const CallWords& words) {
   Problem& problem = call.problem;
   problem.kind = *call.operation->kind;
   problem.size = words.ranks;
-  problem.root = words.root;
-  if (problem.root >= problem.size) {
-    return fail(ErrorKind::invalid_argument,
-                "root {} does not exist among {} ranks: expected 0 to {}", words.root, words.ranks,
-                words.ranks - 1);
-  }
+  const auto root = root_of(words.root, *call.operation, problem.size);
+  CCOLL_TRY(root);
+  problem.root = *root;
   problem.count = words.count.value_or(divides_whole_buffer(problem.kind) ? words.ranks : 1);
   if (problem.kind == Kind::barrier) problem.count = 1;
   auto hosts = hosts_of(words);

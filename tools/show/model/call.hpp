@@ -26,7 +26,7 @@ struct CallWords {
   std::string hosts;      ///< "4,4": ranks on each host
   std::uint32_t ranks = 4;
   std::optional<std::uint64_t> count;  ///< none: one element in each rank's block
-  std::uint32_t root = 0;
+  std::optional<std::uint32_t> root;   ///< none: 0
   std::string op = "sum";
   std::string type = "int32";
 };
@@ -52,6 +52,11 @@ void add_call_options(CLI::App& app, CallWords& words, std::uint32_t most_ranks)
 
 /// An operation with schedules, by its name or another library's.
 Result<const bench::Operation*> operation_named(const std::string& name);
+
+/// The root that was asked for, else 0. Fails if the operation has no root, or if no
+/// rank has that number.
+Result<std::uint32_t> root_of(std::optional<std::uint32_t> asked, const bench::Operation& operation,
+                              std::uint32_t ranks);
 
 /// Fails if a word is unknown or does not fit the others.
 Result<Call> call_of(const CallWords& words);

@@ -35,8 +35,9 @@ Result<std::vector<std::string>> files_in(const std::string& directory) {
   if (files.empty()) {
     return fail(
         ErrorKind::invalid_argument,
-        "{}: no files ccoll.*.trace there; programs that run with CCOLL_TRACE={} write them",
-        directory, directory);
+        "{}: no traces (ccoll.*.trace) there, nor dumps: expected a directory that CCOLL_TRACE or "
+        "CCOLL_DUMP named while a program ran",
+        directory);
   }
   std::ranges::sort(files);
   return files;

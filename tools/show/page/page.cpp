@@ -111,7 +111,8 @@ Result<ordered_json> runs_of(CallWords words) {
       ++other.ranks;
     else
       --other.ranks;
-    if (words.hosts.empty() && words.root < other.ranks) CCOLL_TRY(add_run(other, runs));
+    if (words.hosts.empty() && words.root.value_or(0) < other.ranks)
+      CCOLL_TRY(add_run(other, runs));
   }
   return runs;
 }

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "bench/costs/no_arguments.hpp"
 #include "bench/costs/side_by_side.hpp"
 #include "core/crc32c.hpp"
 
@@ -68,7 +69,9 @@ void run() {
 
 }  // namespace
 
-int main() {
+int main(int count, char** values) {
+  if (const auto status = ccoll::bench::not_to_run(count, values, "cc-run -n 2 checksum-cost"))
+    return *status;
   try {
     run();
   } catch (const std::exception& error) {

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/costs/no_arguments.hpp"
 #include "bench/costs/side_by_side.hpp"
 
 namespace {
@@ -121,7 +122,9 @@ void measure(Communicator& world, Shape shape) {
 
 }  // namespace
 
-int main() {
+int main(int count, char** values) {
+  if (const auto status = ccoll::bench::not_to_run(count, values, "cc-run -n 2 columns-cost"))
+    return *status;
   try {
     auto world = Communicator::create();
     if (world.rank() == 0)

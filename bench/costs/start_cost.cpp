@@ -7,9 +7,12 @@
 #include <cstdio>
 #include <ctime>
 
+#include "bench/costs/no_arguments.hpp"
 #include "ccoll/ccoll.hpp"
 
-int main() try {
+int main(int count, char** values) try {
+  if (const auto status = ccoll::bench::not_to_run(count, values, "cc-run -n 2 start-cost"))
+    return *status;
   auto world = ccoll::Communicator::create();
   double sum = 1;
   world.all_reduce(ccoll::Block(&sum, 1, ccoll::DataType::float64));

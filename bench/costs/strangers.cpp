@@ -26,6 +26,7 @@
 #include <thread>
 #include <vector>
 
+#include "bench/costs/no_arguments.hpp"
 #include "ccoll/ccoll.hpp"
 #include "system/file_descriptor.hpp"
 #include "system/variables.hpp"
@@ -243,7 +244,9 @@ void run(StrangerProcess* process, Communicator& world) {
 
 }  // namespace
 
-int main() {
+int main(int count, char** values) {
+  if (const auto status = ccoll::bench::not_to_run(count, values, "cc-run -n 2 strangers"))
+    return *status;
   try {
     std::unique_ptr<StrangerProcess> process;
     // It is forked before a communicator starts threads, which a child would lack.

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/costs/no_arguments.hpp"
 #include "bench/costs/side_by_side.hpp"
 #include "ccoll/ccoll.hpp"
 #include "trace/read.hpp"
@@ -100,7 +101,9 @@ void run() {
 
 }  // namespace
 
-int main() {
+int main(int count, char** values) {
+  if (const auto status = ccoll::bench::not_to_run(count, values, "cc-run -n 2 trace-cost"))
+    return *status;
   try {
     run();
   } catch (const std::exception& error) {

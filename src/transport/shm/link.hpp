@@ -63,8 +63,9 @@ struct HandOver {
 /// Memory of a thrifty link while nothing is in flight.
 inline constexpr std::size_t kThriftyBytes = Ring::kFirstSlot + kLinkSlots * Ring::kKeptBytes;
 
-/// More slots pay for the page faults of their first use only on a link that is used often: a fault
-/// takes a virtual machine 2.4 µs, and 28 slots 900 faults.
+/// docs/design/links.md says what more slots bring. They pay for the page faults of their first use
+/// only on a link that is used often: a fault takes a virtual machine 2.4 µs, and 28 slots 900
+/// faults.
 inline constexpr std::uint64_t kSlicesBeforeGrowth = 1024;
 
 class ShmSendLink final : public SendLink {

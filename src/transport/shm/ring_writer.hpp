@@ -102,8 +102,9 @@ class BasicRingWriter {
     taken_[line] = kUnmapped;
     unmapped_[line] = {data, header.bytes};
   }
-  /// Copies a slice that the reader has refused; true if there was one. The lent memory must be
-  /// unchanged. The slice is not taken from the line: the reader may be broken or malicious.
+  /// Copies a slice that the reader has refused; true if there was one. Only a read shows that the
+  /// kernel refuses it; docs/design/links.md has the cost. The lent memory must be unchanged. The
+  /// slice is not taken from the line: the reader may be broken or malicious.
   bool remake() {
     const auto refused = ring_->refused.load();
     if (refused <= remade_) return false;

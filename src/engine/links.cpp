@@ -37,6 +37,10 @@ Result<ReceiveLink*> LinkTable::receiver(Rank peer, std::uint16_t lane) {
   return link.get();
 }
 
+bool LinkTable::opens_ahead(Rank peer) const {
+  return transports_->opens_ahead(communicator_, group_[peer]);
+}
+
 void LinkTable::peer_gone(Rank peer, Departure how, const Failure& why) {
   if (!gone_.try_emplace(peer, Gone{how, why}).second) return;
   const auto tell = [&](const auto& links) {

@@ -55,6 +55,8 @@ class LinkTable {
 
   Result<SendLink*> sender(Rank peer, std::uint16_t lane);
   Result<ReceiveLink*> receiver(Rank peer, std::uint16_t lane);
+  /// Whether to open links to that rank before a program needs them.
+  bool opens_ahead(Rank peer) const;
 
   /// From here on arrived() reports links of that lane that peers open.
   void listen(std::uint16_t lane);

@@ -93,6 +93,13 @@ class ArrivalBoard {
     return false;
   }
 
+  /// The waiter of the receiving end of `id`; null if it is not open.
+  std::shared_ptr<Waiter> waiter_of(const LinkId& id) {
+    std::lock_guard lock(mutex_);
+    const auto found = awaited_.find(id);
+    return found == awaited_.end() ? nullptr : found->second.waiter.lock();
+  }
+
   /// A peer has opened `id`. Returns `thing` if nobody will take it; the caller then says so to the
   /// peer.
   std::optional<T> arrive(const LinkId& id, T thing) {

@@ -22,11 +22,12 @@ std::uint32_t bit_of(const TransportKind& kind) {
 
 std::span<const TransportKind> transports() {
   static const std::array kTable = {
-      TransportKind{"inproc", true, {}, inproc::reaches, nullptr, inproc::make},
-      TransportKind{"shm", true, {}, shm::reaches, nullptr, shm::make},
+      TransportKind{"inproc", true, {}, inproc::reaches, nullptr, inproc::make, nullptr},
+      TransportKind{"shm", true, {}, shm::reaches, nullptr, shm::make, shm::may_open_ahead},
       TransportKind{"verbs", false, net::Purpose::verbs, verbs::reaches, verbs::why_not,
-                    verbs::make},
-      TransportKind{"tcp", false, net::Purpose::link, tcp::reaches, nullptr, tcp::make},
+                    verbs::make, nullptr},
+      TransportKind{"tcp", false, net::Purpose::link, tcp::reaches, nullptr, tcp::make,
+                    [](const TransportContext&) { return true; }},
   };
   static_assert(kTable.size() <= kMostTransports);
   return kTable;

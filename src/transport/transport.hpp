@@ -40,6 +40,8 @@ struct TransportContext {
   bool huge_pages = true;
   /// The machine has fewer cores than ranks.
   bool oversubscribed = false;
+  /// The job's own communicator, the first that this rank is in; 0: none.
+  std::uint64_t job = 0;
   /// Slices over networks carry checksums; all ranks must agree.
   bool checksum = false;
 };
@@ -84,6 +86,9 @@ struct TransportKind {
   /// reach: `next` must open them. Returns null if this build lacks the transport.
   std::shared_ptr<Transport> (*make)(const TransportContext& context,
                                      std::shared_ptr<Transport> next);
+  /// Whether links from each rank to each other take so little that some may be opened before they
+  /// are needed; or null, if opening one takes no time, or an idle one too much.
+  bool (*may_open_ahead)(const TransportContext& context);
 };
 
 /// Upper limit on rows: the bits that the address table has for them (comm/groups/agreement.cpp).

@@ -24,6 +24,9 @@ class TransportSet {
   /// The same for links from this rank to `peer`, past transports that turned out not to work.
   Result<const TransportKind*> in_use_to(std::uint32_t peer) const;
   Transport& get(const TransportKind& kind);
+  /// Whether that communicator opens the links to `peer` that it will probably need when it is
+  /// made. The peer need not come to the same verdict.
+  bool opens_ahead(std::uint64_t communicator, std::uint32_t peer) const;
   /// Takes a connection for a link that came to this rank's listener; `purpose`: Purpose::link or
   /// another one of a transport. Service thread only.
   void accept(net::Purpose purpose, asio::ip::tcp::socket socket);

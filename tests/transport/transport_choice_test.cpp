@@ -73,4 +73,43 @@ TEST_CASE("transport choice: a rank that RDMA does not reach is told of with the
                           "transport)"));
 }
 
+namespace {
+constexpr std::uint64_t kJob = 77;
+}
+
+TEST_CASE("transport choice: small jobs open links ahead, where these are cheap and cores are free",
+          "[transport][unit]") {
+  TransportContext context;
+  context.job = kJob;
+  context.table.resize(8);
+  for (std::size_t rank = 0; rank < context.table.size(); rank++) {
+    context.table[rank].host = 1;
+    context.table[rank].process = rank;
+  }
+  const auto opens = [](const TransportContext& of, const char* allowed = "tcp",
+                        std::uint64_t communicator = kJob) {
+    return TransportSet(of, allowed).opens_ahead(communicator, 1);
+  };
+  CHECK(opens(context));
+  CHECK_FALSE(opens(context, "tcp", kJob + 1));
+  auto jobless = context;
+  jobless.job = 0;
+  CHECK_FALSE(opens(jobless, "tcp", 0));
+
+  auto oversubscribed = context;
+  oversubscribed.oversubscribed = true;
+  CHECK_FALSE(opens(oversubscribed));
+  auto large = context;
+  large.table.resize(9, context.table[7]);
+  CHECK_FALSE(opens(large));
+  auto threads = context;
+  for (auto& rank : threads.table) rank.process = 0;
+  CHECK_FALSE(opens(threads, "inproc"));
+
+  const auto* const shm = find_transport("shm");
+  CHECK(shm->may_open_ahead(context));
+  context.slot_memory_bytes = std::size_t{8} << 20;
+  CHECK_FALSE(shm->may_open_ahead(context));
+}
+
 }  // namespace ccoll

@@ -207,6 +207,7 @@ Result<std::shared_ptr<Member>> Member::join_as(PeerAddress address, Store& stor
                                                       .single_copy = options.shm.single_copy,
                                                       .huge_pages = options.shm.huge_pages,
                                                       .oversubscribed = member->cores_per_rank_ < 1,
+                                                      .job = member->control_->job(),
                                                       .checksum = options.checksum},
                                      options.transport);
   member->dispatcher_->set_transport(member->transports_);

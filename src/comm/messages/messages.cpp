@@ -32,6 +32,20 @@ Messages::Messages(const Group& group, LinkTable& links, const Limits& limits, F
       pending_(std::move(for_caller)),
       inbox_(group_, pending_) {
   links_.listen(kHeaderLane);
+  open_ahead();
+}
+
+void Messages::open_ahead() {
+  for (Rank peer = 0; peer < group_.size(); peer++) {
+    if (peer == group_.rank() || !links_.opens_ahead(peer)) continue;
+    const auto channel = channel_to(peer);
+    if (!channel) continue;
+    for (const auto lane : {kHeaderLane, kBulkLane}) {
+      static_cast<void>(links_.sender(peer, lane));
+      static_cast<void>(links_.receiver(peer, lane));
+    }
+    static_cast<void>((*channel)->sending().open());
+  }
 }
 
 Result<Channel*> Messages::channel_to(Rank peer) {

@@ -30,9 +30,10 @@
 /// Why nothing deadlocks: an eager slice never waits for credit, so every message is announced as
 /// soon as its link has room. A rank whose operations, of whatever kind, do not move listens to all
 /// that have begun to send to it before it sleeps, so that room comes. A link that is opened to it
-/// rings its waiter (transport/arrivals.hpp): it then opens its own end, and no others. A receiver
-/// keeps, per sender, at most kUnexpectedBytes of eager slices, and an envelope for each send that
-/// its sender still waits in. A rank without an operation under way listens to nobody.
+/// rings its waiter (transport/arrivals.hpp): it then opens its own end, and no others; only small
+/// jobs open all ahead. A receiver keeps, per sender, at most kUnexpectedBytes of eager slices, and
+/// an envelope for each send that its sender still waits in. A rank without an operation under way
+/// listens to nobody.
 ///
 /// A Channel has the protocol with one peer, in a sending and a receiving side. The Inbox has the
 /// messages, receives and probes that wait for each other, and PendingMessages all operations.
@@ -149,6 +150,9 @@ class Messages {
   using Stage = MessageOperation::Stage;
   using What = MessageOperation::What;
 
+  /// Begins to open the links that the first messages would otherwise wait for. A failure is
+  /// ignored: a link that a message needs is opened then.
+  void open_ahead();
   Result<Channel*> channel_to(Rank peer);
   /// Null if it is not open.
   Channel* channel_if_open(Rank peer) const {

@@ -53,6 +53,7 @@ class ShmTransport final : public Transport {
     auto door = Door::open(
         context_, [meeting = meeting_](const LinkId& id) { return meeting->has_place(id); },
         [meeting = meeting_](const LinkId& id, Offer offer) {
+          if (const auto waiter = meeting->waiter_of(id)) hand_doorbell(offer, *waiter->doorbell());
           if (const auto unwanted = meeting->arrive(id, std::move(offer))) decline(*unwanted);
         },
         borrowed_, std::move(refusal));
@@ -185,6 +186,12 @@ class ShmTransport final : public Transport {
 
 bool reaches(const PeerAddress& a, const PeerAddress& b) {
   return a.host == b.host && a.port != 0 && b.port != 0;
+}
+
+bool may_open_ahead(const TransportContext& context) {
+  // Two for each other rank: for envelopes and short messages, and for the data of long ones.
+  const auto links = 2 * (context.table.size() - 1);
+  return links * kLinkSlots * kSlotBytes <= context.slot_memory_bytes / 16;
 }
 
 std::shared_ptr<Transport> make(const TransportContext& context, std::shared_ptr<Transport> next) {

@@ -43,6 +43,10 @@ Failure gone(std::uint32_t rank);
 /// Tells the sender that nobody will read this link.
 void decline(const Offer& offer);
 
+/// Hands the receiver's bell to the sender, over the offer's connection, and closes that. Does
+/// nothing while too many descriptors of this user are in flight: then the connection stays open.
+void hand_doorbell(Offer& offer, const Doorbell& receiver);
+
 /// State shared by a sending end and the service thread during the hand-over.
 struct HandOver {
   std::shared_ptr<Segment> memory;
@@ -168,12 +172,13 @@ class ShmReceiveLink final : public ReceiveLink {
   bool take_over();
   /// Whether the sender uses the fallback.
   bool is_elsewhere() const { return fallback_link_ && fallback_link_->connected(); }
-  /// Hands this end's bell to the sender as soon as possible.
-  void hand_doorbell();
+  /// Hands this end's bell to the sender, if that is possible by now.
+  void pay_doorbell();
   /// Whether there is a ring to read.
   bool is_ready() {
     if (!settled_ && !settle()) return false;
-    if (owes_doorbell_) hand_doorbell();
+    if (owes_doorbell_) [[unlikely]]
+      pay_doorbell();
     return true;
   }
   /// Whether the front slice is there. Its header is read once, into view_.

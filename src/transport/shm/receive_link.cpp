@@ -35,7 +35,7 @@ ShmReceiveLink::~ShmReceiveLink() {
 bool ShmReceiveLink::settle() {
   if (failure_ || is_elsewhere()) return false;
   if (!reader_ && !take_over()) return false;
-  if (owes_doorbell_) hand_doorbell();
+  if (owes_doorbell_) pay_doorbell();
   // Wait for a slice: the sender may not have heard that the memory was taken, and fall back.
   if (fallback_link_ && !reader_->there()) return false;
   fallback_link_.reset();
@@ -46,7 +46,8 @@ bool ShmReceiveLink::take_over() {
   auto offer = delivery_->take();
   if (!offer) return false;
   offer_ = std::move(*offer);
-  hand_doorbell();
+  // The service thread has handed the bell over if this end was open when the offer came.
+  if (offer_.connection.open()) pay_doorbell();
   ring_ = Ring::at(offer_.memory->data());
   reader_.emplace(ring_);
   if (!offer_.sender_memory) return true;
@@ -56,15 +57,17 @@ bool ShmReceiveLink::take_over() {
   return true;
 }
 
-void ShmReceiveLink::hand_doorbell() {
-  const auto& doorbell = *waiter_->doorbell();
+void hand_doorbell(Offer& offer, const Doorbell& receiver) {
   const auto sent = send_with_descriptors(
-      offer_.connection.number(), net::Writer().number(doorbell.number()).bytes(),
-      std::array{doorbell.chime().event().number(), doorbell.memory().number()});
-  // Too many of this user's descriptors are in flight: try again later. After any other error, the
-  // sender has gone, and its memory says so.
-  owes_doorbell_ = !sent && sent.error().kind == ErrorKind::exhausted;
-  if (!owes_doorbell_) offer_.connection.close();
+      offer.connection.number(), net::Writer().number(receiver.number()).bytes(),
+      std::array{receiver.chime().event().number(), receiver.memory().number()});
+  // After any other error the sender has gone, and its memory says so.
+  if (sent || sent.error().kind != ErrorKind::exhausted) offer.connection.close();
+}
+
+void ShmReceiveLink::pay_doorbell() {
+  hand_doorbell(offer_, *waiter_->doorbell());
+  owes_doorbell_ = offer_.connection.open();
 }
 
 const ReceiveLink::View* ShmReceiveLink::front() {

@@ -82,6 +82,14 @@ TEST_CASE("shm: a receiver that goes before it opens its end, or cannot be rung,
   }
 }
 
+TEST_CASE("shm: a receiver that is open hands its bell over while its thread does something else",
+          "[transport]") {
+  Pair pair(shm_kind());
+  pair.open_receiver();
+  pair.open_sender();
+  CHECK(eventually(pair, [&] { return pair.sender->connected(); }));
+}
+
 TEST_CASE("shm: a bell that comes together with the verdict is heard", "[transport]") {
   const FileDescriptor event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   const auto doorbells = memory_of(4096, F_SEAL_SHRINK | F_SEAL_GROW);

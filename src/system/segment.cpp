@@ -167,6 +167,11 @@ void Segment::give_back(std::byte* data, std::size_t bytes) const {
                   MADV_REMOVE);
 }
 
+void Segment::make_pages(std::byte* data, std::size_t bytes) const {
+  constexpr int kPopulateWrite = 23;  // MADV_POPULATE_WRITE, from Linux 5.14 on
+  (void)madvise(data, bytes, kPopulateWrite);
+}
+
 Segment::~Segment() {
   if (data_ != nullptr) munmap(data_ - before_, before_ + size_);
 }

@@ -46,6 +46,9 @@ class Segment {
   void close_file() { file_.close(); }
   /// Gives whole pages of it back to the system; they are zero at the next touch.
   void give_back(std::byte* data, std::size_t bytes) const;
+  /// Has the system make its pages now, which takes as long as at their first touch. If it cannot,
+  /// they are made then.
+  void make_pages(std::byte* data, std::size_t bytes) const;
   /// As close_file(), but the caller keeps the file.
   FileDescriptor take_file() { return std::move(file_); }
 

@@ -290,6 +290,14 @@ asio::awaitable<Status> be_taken(Socket& socket, Protocol::endpoint door, std::s
   }
 }
 
+/// While the sender has yet to send its first slices, which are short.
+void make_expected_pages(const HandOver& hand_over) {
+  if (!hand_over.expects_slices.load()) return;
+  const auto& memory = *hand_over.memory;
+  for (std::uint32_t slot = 0; slot < kLinkSlots; slot++)
+    memory.make_pages(Ring::at(memory.data())->slot(slot), kShortSlotBytes);
+}
+
 asio::awaitable<void> offer_now(asio::io_context& context, Protocol::endpoint door,
                                 std::string token, LinkId id,
                                 std::chrono::steady_clock::time_point doors_open,
@@ -306,7 +314,9 @@ asio::awaitable<void> offer_now(asio::io_context& context, Protocol::endpoint do
         {status.error().kind,
          fmt::format("no shared memory with rank {}: {}", id.to, status.error().message), id.to});
   hand_over->waiter->ring();
-  if (status) co_await wait_for_doorbell(socket, id, std::move(hand_over));
+  if (!status) co_return;
+  make_expected_pages(*hand_over);
+  co_await wait_for_doorbell(socket, id, std::move(hand_over));
 }
 
 }  // namespace

@@ -2,9 +2,12 @@
 // How memory is shared between processes, and what happens if that fails.
 #include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <thread>
 
@@ -111,6 +114,34 @@ TEST_CASE("shm: where this rank can make no memory it says with whom it shares n
   const auto opened = alone.of(0).open_send({alone.communicator, 0, 1, 0}, alone.waiters[0]);
   REQUIRE_FALSE(opened);
   CHECK(opened.error().message == why);
+}
+
+TEST_CASE("shm: a fresh link has short slices, whose pages are there if they were expected",
+          "[transport]") {
+  constexpr std::size_t kLong = 256 << 10;
+  const bool is_expected = GENERATE(true, false);
+  Pair pair(shm_kind());
+  pair.open();
+  if (is_expected) pair.sender->expect_slices();
+  REQUIRE(eventually(pair, [&] { return pair.sender->has_room(); }));
+  CHECK(pair.sender->good_bytes(kLong, Copier::sender) == shm::kShortSlotBytes);
+  auto* const slot = pair.sender->room(shm::kShortSlotBytes);
+  const auto has_pages = [&] {
+    std::array<unsigned char, shm::kShortSlotBytes / 4096> pages{};
+    REQUIRE(mincore(slot, shm::kShortSlotBytes, pages.data()) == 0);
+    return std::ranges::all_of(pages, [](auto page) { return (page & 1) != 0; });
+  };
+  // Kernels before 5.14 make them at the first touch only.
+  if (is_expected && madvise(slot, 4096, 23) == 0) CHECK(eventually(pair, has_pages));
+  if (!is_expected) CHECK_FALSE(has_pages());
+
+  for (std::uint64_t number = 0; number < shm::kSlicesBeforeGrowth; number++) {
+    push(*pair.sender, number, {});
+    REQUIRE(eventually(pair, [&] { return pair.receiver->front() != nullptr; }));
+    REQUIRE(pair.receiver->begin_read());
+    REQUIRE(pair.receiver->pop());
+  }
+  CHECK(pair.sender->good_bytes(kLong, Copier::sender) == shm::slot_bytes_for(kLong));
 }
 
 TEST_CASE("shm: a rank that is slow with its start-up is waited for", "[transport]") {

@@ -94,8 +94,7 @@ bool ShmSendLink::is_deaf() const {
 std::size_t ShmSendLink::good_bytes(std::uint64_t whole, Copier copier) const {
   if (fallback_link_) return fallback_link_->good_bytes(whole, copier);
   if (is_fetched() && copier == Copier::receiver) return kMostFetchedBytes;
-  // Longer slices would touch four times as many pages of fresh slots.
-  if (writer_.pushed() < kSlicesBeforeGrowth) return kShortSlotBytes;
+  if (writer_.pushed() < kShortSlices) return kShortSlotBytes;
   return slot_bytes_for(whole);
 }
 

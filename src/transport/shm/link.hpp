@@ -74,6 +74,12 @@ inline constexpr std::size_t kThriftyBytes = Ring::kFirstSlot + kLinkSlots * Rin
 /// faults.
 inline constexpr std::uint64_t kSlicesBeforeGrowth = 1024;
 
+/// Number of slices after which those of messages may be longer than kShortSlotBytes. Long ones
+/// would touch four times as many pages of fresh slots. It is 20 messages of 1 MiB, and less than
+/// kSlicesBeforeGrowth: a link of messages of 2 MiB must not grow in its first calls.
+inline constexpr std::uint64_t kShortSlices = 640;
+static_assert(kShortSlices < kSlicesBeforeGrowth);
+
 class ShmSendLink final : public SendLink {
  public:
   /// `slots`: a share for kLinkSlots slots, or for kThriftyBytes if the ring is thrifty. `lines`:

@@ -135,7 +135,7 @@ TEST_CASE("shm: a fresh link has short slices, whose pages are there if they wer
   if (is_expected && madvise(slot, 4096, 23) == 0) CHECK(eventually(pair, has_pages));
   if (!is_expected) CHECK_FALSE(has_pages());
 
-  for (std::uint64_t number = 0; number < shm::kSlicesBeforeGrowth; number++) {
+  for (std::uint64_t number = 0; number < shm::kShortSlices; number++) {
     push(*pair.sender, number, {});
     REQUIRE(eventually(pair, [&] { return pair.receiver->front() != nullptr; }));
     REQUIRE(pair.receiver->begin_read());

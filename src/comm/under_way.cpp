@@ -16,8 +16,8 @@ UnderWay::UnderWay(const Self& self, Progress& progress, std::shared_ptr<Waiter>
       messages_(self.group(), links_,
                 {self.options().eager_limit, self.options().strict_sends,
                  self.options().device.direct_messages},
-                [&self](Failure failure, std::string_view label) {
-                  return self.for_caller(std::move(failure), label);
+                [this](Failure failure, std::string_view label) {
+                  return self_.for_caller(std::move(failure), label);
                 }),
       in_streams_(self, progress) {}
 

@@ -62,6 +62,7 @@ class NotedControl final : public Control {
   void settle() override {}
   void flood(std::uint64_t communicator, const Failure& failure) override {
     floods.push_back({communicator, failure});
+    if (on_flood) on_flood();
   }
   void publish(const Waiting& waiting, const std::vector<std::uint32_t>& ranks) override {
     published.push_back({waiting, ranks});
@@ -78,8 +79,8 @@ class NotedControl final : public Control {
     count_ = std::move(count);
     if (on_roll) on_roll(*count_);
   }
-  void give_up(const RollCall& call, const Failure& /*why*/) override {
-    given_up.push_back(call);
+  void give_up(const RollCall& /*call*/, const Failure& why) override {
+    given_up.push_back(why);
     if (on_give_up) on_give_up(*count_);
   }
   bool has_failed(std::uint64_t communicator) const override {
@@ -101,7 +102,9 @@ class NotedControl final : public Control {
   std::vector<OpenWait> waits;  ///< as last told
   std::vector<std::uint64_t> sought;
   std::vector<std::vector<std::uint32_t>> probes;
-  std::vector<RollCall> rolls, given_up;
+  std::vector<RollCall> rolls;
+  std::vector<Failure> given_up;
+  std::function<void()> on_flood;
   std::function<void(Headcount&)> on_roll, on_give_up;  ///< answer a roll call, and its end
 
  private:
@@ -152,6 +155,8 @@ class Parts : public Progress::Operations, public Failures::Audience {
       supervise(owned, now_shown());
     }
   }
+  /// How often this rank was made to look.
+  std::uint32_t rings() { return progress.waiter().doorbell()->rings(); }
   /// One round over what is under way; true if anything moved.
   bool round() {
     const Owner owned(progress);
@@ -227,7 +232,9 @@ class Parts : public Progress::Operations, public Failures::Audience {
     heard_of.emplace_back("breaks");
     dumps.keep_standing(owned);
   }
-  void broke(Owned /*owned*/) override { heard_of.emplace_back("broke"); }
+  void broke(Owned /*owned*/, bool first) override {
+    heard_of.emplace_back(first ? "broke" : "broke again");
+  }
   void heard(const Failure& failure) override { heard_of.push_back("heard " + failure.message); }
   void departed(std::uint32_t rank, std::optional<Rank> here) override {
     heard_of.push_back("departed " + std::to_string(rank) +

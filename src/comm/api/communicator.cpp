@@ -51,7 +51,7 @@ struct CheckedCall {
 
   /// Waits without releasing the owner flag in between.
   Work by_queue(Until until) {
-    const Owner owned(communicator->progress());
+    const Owner owned(communicator->progress(), communicator->under_way());
     if (until == Until::done) value(communicator->calls().alone(owned, call));
     Work work(value(communicator->calls().begin(owned, call)));
     const bool waits = until == Until::done && options.unfinished == nullptr;

@@ -241,9 +241,9 @@ Clock::time_point Communicator::Implementation::supervise(Owned owned, Clock::ti
 
 void Communicator::Implementation::breaks(Owned owned) noexcept { dumps_.keep_standing(owned); }
 
-void Communicator::Implementation::broke(Owned owned) {
+void Communicator::Implementation::broke(Owned owned, bool first) {
   waits_.take_back(owned);
-  if (record_.has_file() && !is_closed()) dumps_.write(owned, Record::kFailureDump);
+  if (first && record_.has_file() && !is_closed()) dumps_.write(owned, Record::kFailureDump);
 }
 
 void Communicator::Implementation::heard(const Failure& failure) {

@@ -81,7 +81,7 @@ class Communicator::Implementation final
 
   // Failures::Audience:
   void breaks(Owned owned) noexcept override;
-  void broke(Owned owned) override;
+  void broke(Owned owned, bool first) override;
   void heard(const Failure& failure) override;
   void departed(std::uint32_t rank, std::optional<Rank> here) override {
     comparison_.departed(rank, here);
@@ -108,6 +108,7 @@ class Communicator::Implementation final
   Status make_whole();
   void configure();
 
+  // A part uses those before it. Plans, which CollectiveCalls has, end before their links.
   const Self self_;
   Planner planner_;          // immutable after make
   bool subscribed_ = false;  // immutable after make: control knows it

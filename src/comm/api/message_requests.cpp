@@ -178,7 +178,7 @@ struct CheckedMessages {
 
   /// Waits without releasing the owner flag in between.
   Work by_queue(Until until) {
-    const Owner owned(communicator->progress());
+    const Owner owned(communicator->progress(), communicator->under_way());
     // Allocate first: a throw after the operations have begun would free the buffers that they use.
     Work work(std::make_shared<Work::State>(
         Work::State{communicator->progress().weak(), {operations.begin(), operations.end()}}));
@@ -254,7 +254,7 @@ void Communicator::send(const ConstBlock& block, int to, int tag, const CallOpti
   const auto communicator = implementation();
   const auto request = MessageRequest::send(block, to, tag);
   if (const auto pattern = short_way(*communicator, request, options)) {
-    const Owner owned(communicator->progress());
+    const Owner owned(communicator->progress(), communicator->under_way());
     if (communicator->message_calls().send_short(owned, request, *pattern)) return;
   }
   submit(MessagesRequest{communicator, "send", std::array{request}, options});
@@ -271,7 +271,7 @@ Received Communicator::recv(const Block& block, int from, int tag, const CallOpt
   const auto communicator = implementation();
   const auto request = MessageRequest::recv(block, from, tag);
   if (const auto pattern = short_way(*communicator, request, options)) {
-    const Owner owned(communicator->progress());
+    const Owner owned(communicator->progress(), communicator->under_way());
     if (auto got = communicator->message_calls().recv_short(owned, request, *pattern)) return *got;
   }
   return received(submit(MessagesRequest{communicator, "recv", std::array{request}, options}),
@@ -322,7 +322,7 @@ Received Communicator::send_recv(const ConstBlock& out, int to, const Block& in,
   const auto way_in = short_way(*communicator, request_in, options);
   bool sent = false;
   if (way_out && way_in && apart(out.data, bytes_of(request_out.block), in.data, bytes_of(in))) {
-    const Owner owned(communicator->progress());
+    const Owner owned(communicator->progress(), communicator->under_way());
     sent = communicator->message_calls().send_short(owned, request_out, *way_out);
     if (sent)
       if (auto got = communicator->message_calls().recv_short(owned, request_in, *way_in))

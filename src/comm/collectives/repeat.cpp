@@ -61,8 +61,7 @@ bool CollectiveCalls::repeat(const Outline& asked, const Blocks& blocks,
   const Owner owned(with_.progress, *flag, with_.under_way);
   const auto last = repeats_.find(call);
   if (last.operation == nullptr) return false;
-  const bool is_calm = with_.under_way.is_idle(owned) && with_.failures.verdict().is_calm();
-  if (!is_calm || last.operation->use_count() > 1) return false;
+  if (!with_.failures.is_calm(owned) || last.operation->use_count() > 1) return false;
   auto& operation = **last.operation;
   auto& run = operation.run;
   if (record(run.signature)) [[unlikely]]

@@ -72,7 +72,7 @@ void Failures::break_with(Owned owned, const Failure& failure, bool tell) {
   }
   under_way_.end(owned, *verdict_.broken(), verdict_.is_closed());
   if (tell) self_.control().flood(self_.id(), *verdict_.broken());
-  if (first) audience_.broke(owned);
+  audience_.broke(owned, first);
 }
 
 void Failures::break_copy(Owned owned, const Failure& failure) {
@@ -171,8 +171,8 @@ std::string Failures::first_text() const {
 
 void Failures::hear(const Failure& failure) {
   if (!verdict_.hear(failure)) return;
-  audience_.heard(failure);
   progress_.waiter().ring();
+  audience_.heard(failure);
   // Abort now, because nobody may take the news: the host may not know of a graph's calls. Once
   // this communicator is closed, the others may still need what devices do.
   if (!verdict_.is_closed()) under_way_.in_streams().abort_device(failure);

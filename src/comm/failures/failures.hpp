@@ -32,8 +32,9 @@ class Failures {
    public:
     /// The communicator breaks: its operations are about to end.
     virtual void breaks(Owned owned) noexcept = 0;
-    /// They have ended, and the other ranks have been told.
-    virtual void broke(Owned owned) = 0;
+    /// They have ended, and the other ranks have been told if they had to be. `first`: the
+    /// communicator was not broken before.
+    virtual void broke(Owned owned, bool first) = 0;
     /// The control path has reported a failure. Any thread may call it.
     virtual void heard(const Failure& failure) = 0;
     /// This rank of the job has gone; `here`: its rank here, if it has one. Any thread may call it.
@@ -59,6 +60,8 @@ class Failures {
 
   // For the holder of the owner flag:
 
+  /// Whether nothing is under way and nothing wrong: a short call may be made at once.
+  bool is_calm(Owned owned) const { return under_way_.is_idle(owned) && verdict_.is_calm(); }
   /// Fails if the communicator is broken.
   Status usable(Owned owned);
   const std::optional<Failure>& broken(Owned /*owned*/) const { return verdict_.broken(); }

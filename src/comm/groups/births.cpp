@@ -87,11 +87,11 @@ void Births::end_unwarned_making(const Failure& failure) const {
   end(failure, [](const Making& making) { return !making.was_broken; });
 }
 
-template <typename Counts>
-void Births::end(const Failure& failure, Counts counts) const {
+template <typename Concerns>
+void Births::end(const Failure& failure, Concerns concerns) const {
   std::uint64_t id = 0;
   const auto made = shared_.with([&](const Shared& shared) {
-    if (!shared.making || !counts(*shared.making)) return std::shared_ptr<ControlObserver>();
+    if (!shared.making || !concerns(*shared.making)) return std::shared_ptr<ControlObserver>();
     id = shared.making->id;
     return shared.making->made.lock();
   });

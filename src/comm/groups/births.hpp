@@ -110,8 +110,8 @@ class Births {
     bool is_shrinking = false;
     std::shared_ptr<Headcount> headcount;  ///< of the shrink under way
   };
-  template <typename Counts>
-  void end(const Failure& failure, Counts counts) const;
+  template <typename Concerns>
+  void end(const Failure& failure, Concerns concerns) const;
   std::optional<std::uint64_t> contradiction(const Shared& shared, Rank peer,
                                              const Waiting& announced) const;
 

@@ -36,7 +36,7 @@ class Member {
   static Result<std::shared_ptr<Member>> join(Store& store, std::uint32_t rank, std::uint32_t size,
                                               const CommunicatorOptions& options,
                                               bool is_whole_job = false);
-  /// A member of a job whose ranks have met: `control` knows them.
+  /// A member of a job whose ranks have met, as `control` knows: tests make such ones.
   Member(std::uint32_t rank, std::shared_ptr<Control> control,
          std::shared_ptr<TransportSet> transports);
   ~Member();

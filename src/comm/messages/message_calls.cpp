@@ -53,7 +53,7 @@ Result<std::optional<Received>> MessageCalls::look(Owned owned, const Pattern& p
 }
 
 bool MessageCalls::send_short(Owned owned, const MessageRequest& request, const Pattern& to) {
-  if (!is_calm(owned)) return false;
+  if (!with_.failures.is_calm(owned)) return false;
   const auto begun = with_.record.trace_time();
   const auto bytes = bytes_of(request.block);
   if (bytes > most_short_bytes()) return false;
@@ -91,7 +91,7 @@ void MessageCalls::flush(Owned owned, const MessageRequest& request, const Patte
 
 std::optional<Received> MessageCalls::recv_short(Owned owned, const MessageRequest& request,
                                                  const Pattern& from) {
-  if (!is_calm(owned) || !from.from) return std::nullopt;
+  if (!with_.failures.is_calm(owned) || !from.from) return std::nullopt;
   const auto bytes = bytes_of(request.block);
   const auto begun = with_.record.trace_time();
   auto patience =

@@ -58,11 +58,6 @@ class MessageCalls {
   /// Limit of a blocking message on the short way.
   std::size_t most_short_bytes() const;
 
-  /// Whether nothing is under way and nothing wrong.
-  bool is_calm(Owned owned) const {
-    return with_.under_way.is_idle(owned) && with_.failures.verdict().is_calm();
-  }
-
   const With with_;
 };
 

@@ -64,6 +64,7 @@ class GroupWait {
  private:
   static constexpr unsigned kRoundsBetweenLooks = 64;
   static constexpr std::chrono::microseconds kLongestAside{1000};
+  static constexpr std::chrono::milliseconds kLongestSleep{1000};
 
   struct Member {
     std::shared_ptr<Progress> progress;
@@ -116,17 +117,19 @@ class GroupWait {
     return std::ranges::any_of(parts_,
                                [](const Member& part) { return part.progress->is_wanted(); });
   }
-  Clock::time_point supervise() {
-    auto next = Clock::time_point::max();
-    const auto now = Clock::now();
-    for (const auto& part : parts_)
-      if (part.operations().busy(*part.owner))
-        next = std::min(next, part.operations().supervise(*part.owner, now));
-    return next;
+  /// Looks at all limits; returns how long to wait for the next look.
+  Clock::duration supervise() {
+    Clock::duration wait = kLongestSleep;
+    for (const auto& part : parts_) {
+      if (!part.operations().busy(*part.owner)) continue;
+      const auto now = part.progress->now();
+      wait = std::min(wait, part.operations().supervise(*part.owner, now) - now);
+    }
+    return wait;
   }
 
   void sleep() {
-    const auto next = supervise();
+    const auto wait = supervise();
     if (!let_go()) return;
     CommonSleep sleep;
     for (const auto& part : parts_) {
@@ -134,9 +137,8 @@ class GroupWait {
       sleep.add(part.progress->waiter());
     }
     if (!progress(Attention::everyone) && !wanted()) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
       const Notes notes(parts_);
-      sleep.sleep(std::min<std::chrono::milliseconds>(left, std::chrono::seconds(1)));
+      sleep.sleep(std::chrono::ceil<std::chrono::milliseconds>(wait));
     }
     for (const auto& part : parts_) {
       part.progress->awake(*part.owner);
@@ -153,20 +155,23 @@ class GroupWait {
         for (const auto* work : part.works)
           std::ranges::copy(part.operations().awaited(*part.owner, work->state()),
                             std::back_inserter(awaited));
-        awaited_.emplace_back(&part, std::move(awaited));
+        begun_.push_back({&part, std::move(awaited), part.progress->now()});
       }
     }
     ~Notes() {
-      const auto slept = Clock::now() - begun_;
-      for (auto& [part, awaited] : awaited_)
-        part->operations().slept(*part->owner, std::move(awaited), slept);
+      for (auto& [part, awaited, begun] : begun_)
+        part->operations().slept(*part->owner, std::move(awaited), part->progress->now() - begun);
     }
     Notes(const Notes&) = delete;
     Notes& operator=(const Notes&) = delete;
 
    private:
-    std::vector<std::pair<const Member*, std::vector<Rank>>> awaited_;
-    const Clock::time_point begun_ = Clock::now();
+    struct Sleep {
+      const Member* part;
+      std::vector<Rank> awaited;
+      Clock::time_point begun;
+    };
+    std::vector<Sleep> begun_;
   };
 
   std::list<Member> parts_;

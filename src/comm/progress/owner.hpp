@@ -17,7 +17,9 @@ class Owner {
   explicit Owner(Progress& progress) : Owner(progress, own(progress)) {}
   /// Adopts the flag, which this thread already holds.
   Owner(Progress& progress, Owned owned) : Owner(progress, owned, progress.operations()) {}
-  /// The same; `operations`: see Progress::give_back().
+  // The same two; `operations`: see Progress::give_back().
+  Owner(Progress& progress, const Operations& operations)
+      : Owner(progress, own(progress), operations) {}
   Owner(Progress& progress, Owned owned, const Operations& operations)
       : progress_(progress), operations_(operations), owned_(owned) {}
   ~Owner() { progress_.give_back(owned_, operations_); }

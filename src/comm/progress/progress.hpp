@@ -67,7 +67,7 @@ class Progress {
   void start(asio::io_context& context, const std::shared_ptr<Progress>& self, Cores cores);
   /// No turn of the service thread begins after this. Any thread may call it.
   void stop();
-  /// For what needs progress later. It expires with the communicator.
+  /// For what needs progress later. It expires with the communicator; empty before start().
   const std::weak_ptr<Progress>& weak() const { return this_; }
 
   // For threads that do not hold the owner flag:

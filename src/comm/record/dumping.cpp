@@ -40,8 +40,8 @@ std::vector<dump::Peer> Dumps::peers(const std::vector<Rank>& ranks) const {
   return peers;
 }
 
-dump::UnderWay Dumps::under_way(const CollectiveOperation& operation,
-                                const FlightRecorder::Times& times) const {
+dump::UnderWay Dumps::shown(const CollectiveOperation& operation,
+                            const FlightRecorder::Times& times) const {
   dump::UnderWay shown;
   shown.call = operation.run.sequence;
   shown.text = self_.name_of(operation.run, operation.label);
@@ -56,8 +56,8 @@ dump::UnderWay Dumps::under_way(const CollectiveOperation& operation,
   return shown;
 }
 
-dump::UnderWay Dumps::under_way_on_device(std::uint64_t number,
-                                          const FlightRecorder::Times& times) const {
+dump::UnderWay Dumps::shown_on_device(std::uint64_t number,
+                                      const FlightRecorder::Times& times) const {
   dump::UnderWay shown;
   shown.call = number;
   shown.standing = "the host has done its part";
@@ -79,12 +79,12 @@ Record::Standing Dumps::standing(Owned owned) const {
     if (left.beside != nullptr) continue;
     standing.on_device.insert(left.number);
     if (standing.under_way.size() >= kMostUnderWay) continue;
-    standing.under_way.push_back(under_way_on_device(left.number, times));
+    standing.under_way.push_back(shown_on_device(left.number, times));
     standing.under_way.back().device = left.standing;
   }
   for (const auto& operation : under_way_.collectives(owned)) {
     if (standing.under_way.size() >= kMostUnderWay) break;
-    standing.under_way.push_back(under_way(*operation, times));
+    standing.under_way.push_back(shown(*operation, times));
     const auto left = std::ranges::find(on_device, operation.get(), &LeftOnDevice::beside);
     if (left != on_device.end()) standing.under_way.back().device = left->standing;
   }

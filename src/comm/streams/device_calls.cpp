@@ -160,8 +160,8 @@ Status Streams::join_team(std::shared_ptr<device::Staging> staging,
 }
 
 void Streams::take_device_way(std::shared_ptr<device::DeviceWay> way) {
-  const Owner owned(
-      communicator_.progress());  // the service thread may break the communicator just now
+  // The service thread may break the communicator just now.
+  const Owner owned(communicator_.progress());
   calls_.take_way(std::move(way));
 }
 

@@ -6,11 +6,6 @@
 #include "system/log.hpp"
 
 namespace ccoll {
-namespace {
-
-
-}  // namespace
-
 bool Streams::make_direct(MessageOperation& operation, bool& needs_flush) {
   const bool sends = operation.what == MessageOperation::What::send;
   auto* const data = sends ? const_cast<std::byte*>(operation.input) : operation.output;

@@ -28,7 +28,10 @@ constexpr std::chrono::microseconds kBetweenPolls{250};
 void StreamCall::reached() noexcept {
   const auto all = all_.lock();
   if (!all) return stream_op_->forsake();
-  begin_ ? all->reached(shared_from_this()) : all->ring();
+  if (begin_)
+    all->reached(shared_from_this());
+  else
+    all->ring();
 }
 
 void StreamCall::passed() noexcept {

@@ -32,8 +32,6 @@ class ExchangeDoor;
 struct DoorAddress;
 }  // namespace device
 
-struct CollectiveOperation;
-
 class Streams {
  public:
   using Implementation = Communicator::Implementation;

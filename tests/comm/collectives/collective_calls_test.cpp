@@ -108,6 +108,14 @@ TEST_CASE("collective calls: one like an earlier one is repeated the short way",
     CHECK_FALSE(repeat(ranks.first, a));  // its operation is still under way
     ranks.run();
     for (const auto& work : works) CHECK(work->done());
+    CHECK_FALSE(repeat(ranks.first, a));  // the Work shows how it ended
+  }
+  {
+    const auto recv = ranks.first.begin_recv(1);
+    CHECK_FALSE(repeat(ranks.first, a));  // something else is under way
+    ranks.second.begin(MessageOperation::What::send, 0);
+    ranks.run();
+    CHECK(recv->done);
   }
   CHECK(repeat(ranks.first, a));
   CHECK(repeat(ranks.second, b));

@@ -89,9 +89,12 @@ TEST_CASE("comparison: the ring's neighbours get the last eight calls, and that 
   }
 }
 
-TEST_CASE("comparison: who is told that a neighbour closes says that it has heard",
+TEST_CASE("comparison: who is told that a neighbour closes says so; a label wakes who waits for it",
           "[comm][unit]") {
   OneOfFour rank(1);
+  const auto rings = rank.rings();
+  CHECK_FALSE(rank.comparison.compare(2, rank.word(kTellsLabel)));
+  CHECK(rank.rings() == rings + 1);
   CHECK_FALSE(rank.comparison.compare(2, rank.word(kCloses)));
   CHECK(rank.control->kinds_told(3) == std::vector<int>{kHeardClose});
 }

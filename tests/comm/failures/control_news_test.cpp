@@ -29,6 +29,16 @@ TEST_CASE("control news: a question for this rank's stand is answered to whoever
   CHECK(rank.control->published.empty());
 }
 
+TEST_CASE("control news: an answer about a stand becomes part of the error", "[comm][unit]") {
+  ToldRank rank;
+  {
+    const Owner owned(rank.progress);
+    rank.waits.ask_for_stands(owned, {7, now_shown(), {2}});
+  }
+  rank.news.compare(5, {rank.self.id(), 7, {.kind = kTellsStand}, "had ended it"});
+  CHECK_THAT(rank.waits.stands().answers_about(7, now_shown()), Contains("had ended it"));
+}
+
 TEST_CASE("control news: a call has begun once this rank has recorded it", "[comm][unit]") {
   ToldRank rank;
   CHECK_FALSE(rank.news.has_begun(0));

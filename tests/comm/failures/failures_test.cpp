@@ -40,7 +40,7 @@ TEST_CASE("failures: the first one ends all that is under way, and counts", "[co
   rank.break_with(kFirst, true);
   CHECK(rank.heard_of == std::vector<std::string>{"breaks", "broke"});
   rank.break_with(kSecond, false);
-  CHECK(rank.heard_of.size() == 2);
+  CHECK(rank.heard_of == std::vector<std::string>{"breaks", "broke", "broke again"});
   CHECK(rank.broken()->message == kFirst.message);
   // Callers have the label and this communicator's numbers, other ranks the job's.
   REQUIRE(sum->failure());
@@ -63,7 +63,9 @@ TEST_CASE("failures: the first one ends all that is under way, and counts", "[co
 TEST_CASE("failures: what others report ends all in the next round", "[comm][unit]") {
   BreakingRank rank;
   const auto recv = rank.begin_recv(0);
+  const auto rings = rank.rings();
   rank.failures.hear(kFirst);
+  CHECK(rank.rings() == rings + 1);
   CHECK(rank.heard_of == std::vector<std::string>{"heard the first one"});
   CHECK_FALSE(rank.broken());
   CHECK(rank.failures.first()->message == kFirst.message);
@@ -73,6 +75,51 @@ TEST_CASE("failures: what others report ends all in the next round", "[comm][uni
   CHECK(recv->done);
   CHECK(rank.broken()->message == kFirst.message);
   CHECK(rank.control->floods.empty());  // whoever failed has told all
+}
+
+TEST_CASE("failures: whoever sleeps looks at what is suspected, and at who has gone",
+          "[comm][unit]") {
+  BreakingRank rank;
+  rank.begin_recv(0);
+  const auto rings = rank.rings();
+  rank.news.left(7);
+  CHECK(rank.rings() == rings + 1);
+  CHECK(rank.failures.verdict().has_news());
+  const Owner owned(rank.progress);
+  rank.failures.failed(owned, {ErrorKind::peer_lost, "a link broke", 4});
+  CHECK(rank.rings() == rings + 2);
+}
+
+TEST_CASE("failures: the others are told before this rank writes what it knows", "[comm][unit]") {
+  BreakingRank rank;
+  rank.control->on_flood = [&] { CHECK(rank.heard_of == std::vector<std::string>{"breaks"}); };
+  rank.break_with(kFirst, true);
+  CHECK(rank.control->floods.size() == 1);
+  CHECK(rank.heard_of.back() == "broke");
+}
+
+TEST_CASE("failures: of one that is no news to its caller nobody is blamed", "[comm][unit]") {
+  BreakingRank rank;
+  const bool is_closed = GENERATE(false, true);
+  if (is_closed) rank.failures.verdict().close();
+  rank.break_with({ErrorKind::internal, "a defect", 7}, false);
+  CHECK(rank.record.losses().by_peer().size() == (is_closed ? 0 : 1));
+}
+
+TEST_CASE("failures: a forked child's operations end, and its parent's links are left alone",
+          "[comm][unit]") {
+  BreakingRank rank;
+  std::vector<float> values(4);
+  const auto sum = rank.begin_sum(values);
+  const auto recv = rank.begin_recv(0);
+  rank.progress.forked();
+  rank.failures.verdict().notify();
+  rank.round();
+  REQUIRE(sum->failure());
+  CHECK_THAT(sum->failure()->message, Contains("forked child"));
+  CHECK(recv->done);
+  CHECK(rank.heard_of.empty());
+  CHECK(rank.control->floods.empty());
 }
 
 TEST_CASE("failures: a shortage of memory names this rank to the others", "[comm][unit]") {
@@ -135,6 +182,7 @@ TEST_CASE("failures: ranks of the job that are not here concern only the audienc
   rank.news.lost(6, {ErrorKind::peer_lost, "rank 6 was killed", 6});
   CHECK(rank.heard_of == std::vector<std::string>{"departed 6"});
   rank.news.failed(kEveryCommunicator, {ErrorKind::peer_lost, "rank 6 was killed", 6});
+  rank.round();
   rank.look_for(1min);
   CHECK_FALSE(rank.broken());
 }

@@ -78,13 +78,24 @@ TEST_CASE("survivors: who waits too long gives up, and names those that did not 
                       : tl::unexpected(Failure{ErrorKind::aborted, "given up", std::nullopt});
   };
   const auto found = rank.survivors.find(call, 20ms);
-  CHECK(rank.control->given_up.size() == 1);
+  REQUIRE(rank.control->given_up.size() == 1);
+  CHECK(rank.control->given_up[0].kind == ErrorKind::timed_out);
+  CHECK(rank.control->given_up[0].culprit == 5U);
+  CHECK_THAT(rank.control->given_up[0].message, Contains("it waits for rank 2"));
   if (came) {
     CHECK(found.value() == std::vector<Rank>{0, 1, 3});
   } else {
     REQUIRE_FALSE(found);
     CHECK(found.error().message == "given up");
   }
+}
+
+TEST_CASE("survivors: a forked child's copy cannot be shrunk", "[comm][unit]") {
+  ShrunkRank rank;
+  rank.progress.forked();
+  const auto call = rank.survivors.begin({});
+  REQUIRE_FALSE(call);
+  CHECK_THAT(call.error().message, Contains("forked child"));
 }
 
 TEST_CASE("survivors: the communicator's end ends the wait", "[comm][unit]") {

@@ -3,8 +3,10 @@
 #include "comm/progress/group_wait.hpp"
 
 #include <asio/io_context.hpp>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "comm/progress/owner.hpp"
@@ -17,7 +19,12 @@ class Linked final : public Progress::Operations {
  public:
   bool busy(Owned /*owned*/) const override { return !call->done; }
   bool advance(Owned /*owned*/, Attention /*attention*/) override {
-    if (call->done || (partner != nullptr && partner->rounds < rounds)) return false;
+    if (!may_go || call->done || (partner != nullptr && partner->rounds < rounds)) return false;
+    if (must_be_free != nullptr) {
+      const auto flag = must_be_free->progress->try_own();
+      if (!flag) return false;
+      must_be_free->progress->disown(*flag);
+    }
     if (++rounds == 10) call->end();
     return true;
   }
@@ -40,8 +47,10 @@ class Linked final : public Progress::Operations {
   }
 
   const Linked* partner = nullptr;
+  Linked* must_be_free = nullptr;  ///< the flag of this one
+  std::atomic<bool> may_go{true};
   int rounds = 0;
-  int sleeps = 0;
+  std::atomic<int> sleeps{0};
   const std::shared_ptr<Operation> call = std::make_shared<Operation>();
   asio::io_context context;  // nobody runs it
   const std::shared_ptr<Progress> progress =
@@ -69,9 +78,7 @@ TEST_CASE("group wait: moves on communicators that wait for each other", "[comm]
 
 TEST_CASE("group wait: a communicator is let go once its calls are over", "[comm][unit]") {
   Linked first, second;
-  second.partner = &first;
-  second.rounds = 9;
-  first.rounds = 9;
+  second.must_be_free = &first;
   wait_for_all({first.work(), second.work(), first.work(), Work(std::make_shared<Work::State>())});
   CHECK(first.call->done);
   CHECK(second.call->done);
@@ -87,6 +94,21 @@ TEST_CASE("group wait: one whose communicator has ended is not waited for", "[co
   }
   wait_for_all({ended, living.work()});
   CHECK(living.call->done);
+  CHECK(living.sleeps == 0);
+}
+
+TEST_CASE("group wait: sleeps while nothing moves, and each communicator counts that",
+          "[comm][unit]") {
+  Linked first, second;
+  first.partner = second.partner = &first;
+  first.may_go = second.may_go = false;
+  std::thread later([&] {
+    while (first.sleeps == 0) std::this_thread::yield();
+    first.may_go = second.may_go = true;
+  });
+  wait_for_all({first.work(), second.work()});
+  later.join();
+  CHECK(second.sleeps > 0);
 }
 
 }  // namespace ccoll

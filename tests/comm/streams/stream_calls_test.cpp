@@ -70,7 +70,9 @@ TEST_CASE("stream calls: begin when the stream has reached them, end when it has
   StreamedRank rank;
   rank.look();
   CHECK(rank.begun == 0);
+  const auto rings = rank.rings();
   rank.call->reached();
+  CHECK(rank.rings() == rings + 1);
   CHECK(rank.under_way.in_streams().has_reached());
   rank.look();
   CHECK(rank.begun == 1);

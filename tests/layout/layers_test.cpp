@@ -77,8 +77,8 @@ const std::map<std::string, std::string> kMayInclude = {
     {"comm/record/dump", ""},
     {"comm/record/trace", "core system schedule algorithms"},
     {"comm/streams",
-     "core system net algorithms engine gpu comm/api comm/collectives comm/failures comm/groups "
-     "comm/messages comm/progress"},
+     "core system net algorithms engine gpu comm comm/api comm/collectives comm/failures "
+     "comm/groups comm/messages comm/progress"},
     {"faces/c", ""},
     {"faces/nccl", "system faces/nccl/device faces/nccl/settings"},
     {"faces/nccl/device", "system gpu/cuda faces/nccl"},

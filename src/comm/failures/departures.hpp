@@ -6,11 +6,11 @@
 /// thread writes it; any thread reads it.
 
 #include <chrono>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <vector>
 
+#include "comm/guarded.hpp"
 #include "core/result.hpp"
 #include "schedule/problem.hpp"
 #include "transport/link.hpp"
@@ -44,12 +44,15 @@ class Departures {
                               Clock::time_point& next) const;
 
   /// In a forked child, where the thread that held the lock may be gone.
-  void forget_lock() { new (&mutex_) std::mutex; }
+  void forget_lock() { news_.forget_lock(); }
 
  private:
-  mutable std::mutex mutex_;
-  std::vector<Gone> all_;  // guarded by mutex_; in the order of the news
-  std::size_t taken_ = 0;  // guarded by mutex_: how many
+  struct News {
+    std::vector<Gone> all;  ///< in the order in which they came
+    std::size_t taken = 0;
+  };
+
+  Guarded<News> news_;
 };
 
 }  // namespace ccoll

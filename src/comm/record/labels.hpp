@@ -7,10 +7,10 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <string_view>
 
+#include "comm/guarded.hpp"
 #include "comm/record/history.hpp"
 
 namespace ccoll {
@@ -20,23 +20,24 @@ class Labels {
   /// Must come before the call begins.
   void set(std::uint64_t call, std::string_view text) {
     if (text.empty()) return;
-    const std::lock_guard lock(mutex_);
-    labels_.emplace(call, text);
-    if (call >= History::kCalls)
-      labels_.erase(labels_.begin(), labels_.upper_bound(call - History::kCalls));
+    labels_.with([&](auto& labels) {
+      labels.emplace(call, text);
+      if (call >= History::kCalls)
+        labels.erase(labels.begin(), labels.upper_bound(call - History::kCalls));
+    });
   }
   /// Empty if the call has none.
   std::string of(std::uint64_t call) const {
-    const std::lock_guard lock(mutex_);
-    const auto found = labels_.find(call);
-    return found == labels_.end() ? std::string() : found->second;
+    return labels_.with([&](const auto& labels) {
+      const auto found = labels.find(call);
+      return found == labels.end() ? std::string() : found->second;
+    });
   }
   /// In a forked child, where the thread that held the lock may be gone.
-  void forget_lock() { new (&mutex_) std::mutex; }
+  void forget_lock() { labels_.forget_lock(); }
 
  private:
-  mutable std::mutex mutex_;
-  std::map<std::uint64_t, std::string> labels_;  // guarded by mutex_
+  Guarded<std::map<std::uint64_t, std::string>> labels_;
 };
 
 }  // namespace ccoll

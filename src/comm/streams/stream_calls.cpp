@@ -211,36 +211,39 @@ Result<device::Staging*> StreamCalls::staging(int device) {
 }
 
 Result<std::shared_ptr<device::Staging>> StreamCalls::shared_staging(int device) {
-  const std::lock_guard lock(making_);
-  if (staging_) return staging_;
-  auto made = device::make_staging({.device = device,
-                                    .ranks = self_.size(),
-                                    .bytes = self_.options().device.staging_bytes,
-                                    .allocate = [](auto size) { return allocate(size); }});
-  if (!made) return tl::unexpected(std::move(made.error()));
-  staging_ = std::move(*made);
-  return staging_;
+  return staging_.with([&](auto& staging) -> Result<std::shared_ptr<device::Staging>> {
+    if (staging) return staging;
+    auto made = device::make_staging({.device = device,
+                                      .ranks = self_.size(),
+                                      .bytes = self_.options().device.staging_bytes,
+                                      .allocate = [](auto size) { return allocate(size); }});
+    if (!made) return tl::unexpected(std::move(made.error()));
+    staging = std::move(*made);
+    return staging;
+  });
 }
 
 std::optional<int> StreamCalls::device() const {
-  const std::lock_guard lock(making_);
-  return staging_ ? std::optional(staging_->device()) : std::nullopt;
+  return staging_.with([](const auto& staging) {
+    return staging ? std::optional(staging->device()) : std::nullopt;
+  });
 }
 
 std::uint64_t StreamCalls::held_bytes() const {
-  const std::lock_guard lock(making_);
-  return staging_ ? staging_->held_bytes() : 0;
+  return staging_.with(
+      [](const auto& staging) { return staging ? staging->held_bytes() : std::uint64_t{0}; });
 }
 
 void StreamCalls::reached(std::shared_ptr<StreamCall> call) noexcept {
-  {
-    const std::lock_guard lock(reached_mutex_);
-    if (abandoned_) return call->forsake();
+  const bool is_taken = reached_.with([&](Reached& reached) {
+    if (reached.are_abandoned) return false;
     auto* const last = call.get();
-    (last_reached_ != nullptr ? last_reached_->next_reached_ : first_reached_) = std::move(call);
-    last_reached_ = last;
+    (reached.last != nullptr ? reached.last->next_reached_ : reached.first) = std::move(call);
+    reached.last = last;
     has_reached_.store(true);
-  }
+    return true;
+  });
+  if (!is_taken) return call->forsake();
   ring();
   progress_.schedule();
 }
@@ -248,17 +251,18 @@ void StreamCalls::reached(std::shared_ptr<StreamCall> call) noexcept {
 void StreamCalls::ring() const noexcept { progress_.waiter().ring(); }
 
 std::shared_ptr<StreamCall> StreamCalls::take_reached() {
-  const std::lock_guard lock(reached_mutex_);
-  has_reached_.store(false);
-  last_reached_ = nullptr;
-  return std::move(first_reached_);
+  return reached_.with([&](Reached& reached) {
+    has_reached_.store(false);
+    reached.last = nullptr;
+    return std::move(reached.first);
+  });
 }
 
 void StreamCalls::forked() {
   new (&submission_) std::mutex;
   new (device_submission_.get()) TimedMutex;
-  new (&reached_mutex_) std::mutex;
-  new (&making_) std::mutex;
+  reached_.forget_lock();
+  staging_.forget_lock();
   has_reached_.store(false);
 }
 
@@ -308,10 +312,7 @@ void StreamCalls::abort_device(Owned /*owned*/, const Failure& failure, bool onl
 }
 
 void StreamCalls::abandon(Owned owned, const Failure& failure) {
-  {
-    const std::lock_guard lock(reached_mutex_);
-    abandoned_ = true;
-  }
+  reached_.with([](Reached& reached) { reached.are_abandoned = true; });
   for (auto call = take_reached(); call != nullptr; call = std::move(call->next_reached_))
     call->forsake();
   for (const auto& call : calls_) call->abandon(owned, failure);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "comm/groups/self.hpp"
+#include "comm/guarded.hpp"
 #include "comm/progress/operation.hpp"
 #include "comm/progress/owner_flag.hpp"
 #include "comm/progress/progress.hpp"
@@ -140,7 +141,7 @@ class StreamCall final : public device::StreamListener,
   std::optional<std::uint64_t> number_;  ///< its sequence, set once the host has done its part
 
   friend class StreamCalls;
-  std::shared_ptr<StreamCall> next_reached_;  // guarded by StreamCalls::reached_mutex_
+  std::shared_ptr<StreamCall> next_reached_;  // as StreamCalls::reached_, under its lock
 };
 
 /// All stream calls of a communicator.
@@ -228,17 +229,19 @@ class StreamCalls {
   const std::shared_ptr<const void> messages_to_post_ = std::make_shared<int>();
   std::mutex submission_;
   const std::shared_ptr<TimedMutex> device_submission_ = std::make_shared<TimedMutex>();
-  mutable std::mutex making_;
-  std::shared_ptr<device::Staging> staging_;  // guarded by making_; stays when it is there
+  Guarded<std::shared_ptr<device::Staging>> staging_;  ///< stays when it is there
   std::shared_ptr<device::DeviceWay> way_;    // immutable once there are calls
   std::atomic<bool> has_way_{false};          // publishes way_ to threads that do not wait
   std::atomic<bool> may_come_from_graphs_{false};
 
-  std::mutex reached_mutex_;
-  std::shared_ptr<StreamCall> first_reached_;  // guarded by reached_mutex_
-  StreamCall* last_reached_ = nullptr;         // guarded by reached_mutex_
-  bool abandoned_ = false;                     // guarded by reached_mutex_
-  std::atomic<bool> has_reached_{false};       // whether there are any; spares the lock
+  /// Those that streams have reached, in that order.
+  struct Reached {
+    std::shared_ptr<StreamCall> first;
+    StreamCall* last = nullptr;
+    bool are_abandoned = false;
+  };
+  Guarded<Reached> reached_;
+  std::atomic<bool> has_reached_{false};  // whether there are any; spares the lock
 
   // owner: holder of the owner flag
   std::vector<std::shared_ptr<StreamCall>> calls_;

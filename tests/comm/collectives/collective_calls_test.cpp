@@ -17,7 +17,10 @@ struct CallingRanks {
 
   /// Moves both on until neither moves.
   void run() {
-    while (first.round() | second.round()) continue;
+    for (bool moved = true; moved;) {
+      moved = first.round();
+      moved = second.round() || moved;
+    }
   }
 };
 

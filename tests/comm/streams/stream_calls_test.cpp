@@ -54,7 +54,8 @@ struct StreamedRank : Parts {
   }
 
   int begun = 0;
-  const std::shared_ptr<Operation> operation = std::make_shared<Operation>();
+  /// Beside a device's call it is a collective.
+  const std::shared_ptr<Operation> operation = std::make_shared<CollectiveOperation>();
   const std::shared_ptr<StreamOperation> shown = std::make_shared<StreamOperation>();
   const std::shared_ptr<MadeUpOp> stream = std::make_shared<MadeUpOp>();
   /// Expires with the calls.

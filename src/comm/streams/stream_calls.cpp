@@ -321,7 +321,8 @@ void StreamCalls::abandon(Owned owned, const Failure& failure) {
 
 void StreamCalls::end_copy(Owned owned, const Failure& failure) {
   for (const auto& call : calls_) call->end_copy(owned, failure);
-  (void)new auto(std::move(calls_));
+  // Their memory is the parent's.
+  if (!calls_.empty()) (void)new auto(std::move(calls_));
   calls_.clear();
 }
 

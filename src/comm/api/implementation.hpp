@@ -58,7 +58,6 @@ class Communicator::Implementation final
   Streams& streams() { return streams_; }
   const Streams& streams() const { return streams_; }
   Failures& failures() { return failures_; }
-  const Failures& failures() const { return failures_; }
   Groups& groups() { return groups_; }
   Dumps& dumps() { return dumps_; }
   ControlNews& control_news() { return control_news_; }

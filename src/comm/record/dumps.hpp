@@ -34,7 +34,7 @@ class Dumps {
   /// The communicator has been made: signals, and failures of others of its rank, ask for dumps.
   /// `self` is this object; it is held while one is written.
   void begin(const std::shared_ptr<Dumps>& self);
-  /// Whose dumps these are.
+  /// The rank and communicator that the dumps are about.
   const Self& self() const { return self_; }
   /// Returns the flight recorder's contents as JSON. Takes the owner flag.
   std::string text();

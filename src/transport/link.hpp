@@ -129,9 +129,6 @@ class SendLink : public LinkEnd {
   virtual std::size_t good_bytes(std::uint64_t /*whole*/, Copier /*copier*/) const {
     return 128 << 10;
   }
-  /// Right after the link was opened: slices will probably be sent. What the first ones would wait
-  /// for may be done in the background.
-  virtual void expect_slices() {}
   /// Whether a lent slice is copied only once, to its destination.
   virtual bool copies_once() const { return false; }
   /// Whether the receiver has said that it would rather read slices of this class where they lie.

@@ -18,7 +18,16 @@ std::uint32_t bit_of(const TransportKind& kind) {
   return std::uint32_t{1} << (&kind - transports().data());
 }
 
+/// Most ranks of a job that works ahead: each rank opens some links to all others.
+constexpr std::size_t kFewRanks = 8;
+
 }  // namespace
+
+bool TransportContext::works_ahead(std::uint64_t communicator) const {
+  // A job may make many communicators from its own one, and few of them are used for all there is.
+  // Where ranks outnumber the cores, no core is free for work that nobody waits for.
+  return job != 0 && communicator == job && !oversubscribed && table.size() <= kFewRanks;
+}
 
 std::span<const TransportKind> transports() {
   static const std::array kTable = {

@@ -44,6 +44,9 @@ struct TransportContext {
   std::uint64_t job = 0;
   /// Slices over networks carry checksums; all ranks must agree.
   bool checksum = false;
+
+  /// Whether to do in the background, before they begin, what first calls would wait for.
+  bool works_ahead(std::uint64_t communicator) const;
 };
 
 /// One rank's end of a transport. Thread-safe.

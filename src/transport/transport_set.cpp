@@ -8,9 +8,6 @@
 namespace ccoll {
 namespace {
 
-/// Most ranks of a job that opens links ahead: each rank opens some to all others.
-constexpr std::size_t kFewRanks = 8;
-
 std::size_t row_of(const TransportKind& kind) {
   return static_cast<std::size_t>(&kind - transports().data());
 }
@@ -74,10 +71,7 @@ Result<const TransportKind*> TransportSet::in_use_to(std::uint32_t peer) const {
 Transport& TransportSet::get(const TransportKind& kind) { return *made_[row_of(kind)]; }
 
 bool TransportSet::opens_ahead(std::uint64_t communicator, std::uint32_t peer) const {
-  // A job may make many communicators from its own one, and few of them are used for messages.
-  // Where ranks outnumber the cores, no core is free for work that nobody waits for.
-  if (context_.job == 0 || communicator != context_.job) return false;
-  if (context_.oversubscribed || context_.table.size() > kFewRanks) return false;
+  if (!context_.works_ahead(communicator)) return false;
   const auto kind = between(peer);
   return kind && (*kind)->may_open_ahead != nullptr && (*kind)->may_open_ahead(context_);
 }

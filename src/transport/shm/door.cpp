@@ -10,6 +10,7 @@
 // A connection that lends registered memory goes on as in lending.cpp.
 #include "transport/shm/door.hpp"
 
+#include <asio/post.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
@@ -290,12 +291,17 @@ asio::awaitable<Status> be_taken(Socket& socket, Protocol::endpoint door, std::s
   }
 }
 
-/// While the sender has yet to send its first slices, which are short.
-void make_expected_pages(const HandOver& hand_over) {
-  if (!hand_over.expects_slices.load()) return;
-  const auto& memory = *hand_over.memory;
-  for (std::uint32_t slot = 0; slot < kLinkSlots; slot++)
-    memory.make_pages(Ring::at(memory.data())->slot(slot), kShortSlotBytes);
+/// Makes the pages of the link's slots, a few at a time: the service thread has other work.
+asio::awaitable<void> make_pages(std::shared_ptr<HandOver> hand_over) {
+  constexpr std::size_t kFew = kShortSlotBytes;
+  const auto& memory = *hand_over->memory;
+  auto* const ring = Ring::at(memory.data());
+  // Short slices take the first bytes of each slot.
+  for (std::size_t at = 0; at < kSlotBytes; at += kFew)
+    for (std::uint32_t slot = 0; slot < kLinkSlots && ring->writer_gone.load() == 0; slot++) {
+      memory.make_pages(ring->slot(slot) + at, kFew);
+      co_await asio::post(asio::use_awaitable);
+    }
 }
 
 asio::awaitable<void> offer_now(asio::io_context& context, Protocol::endpoint door,
@@ -315,7 +321,8 @@ asio::awaitable<void> offer_now(asio::io_context& context, Protocol::endpoint do
          fmt::format("no shared memory with rank {}: {}", id.to, status.error().message), id.to});
   hand_over->waiter->ring();
   if (!status) co_return;
-  make_expected_pages(*hand_over);
+  if (hand_over->makes_pages)
+    net::spawn(context.get_executor(), make_pages(hand_over), "pages for shared memory");
   co_await wait_for_doorbell(socket, id, std::move(hand_over));
 }
 

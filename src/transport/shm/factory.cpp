@@ -94,6 +94,8 @@ class ShmTransport final : public Transport {
     hand_over->memory = std::move(*memory);
     std::tie(hand_over->multicast, hand_over->multicast_file) = multicast_slots_of(id.communicator);
     hand_over->waiter = std::move(waiter);
+    hand_over->makes_pages =
+        !is_thrifty && context_.works_ahead(id.communicator) && may_open_ahead(context_);
     if (context_.single_copy) hand_over->mark = process_mark();
     offer_link(context_, id, doors_open_, hand_over);
     return std::make_unique<ShmSendLink>(id, std::move(hand_over), std::move(slots), lines_,

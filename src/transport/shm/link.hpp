@@ -54,8 +54,8 @@ struct HandOver {
   std::shared_ptr<const FileDescriptor> multicast_file;  ///< its file, until handed over
   std::shared_ptr<Waiter> waiter;                        ///< the sender's
   ProcessMark mark;  ///< of the sender's process; empty if it must not be read
-  /// Whether pages for the first slices are made once the receiver has the memory.
-  std::atomic<bool> expects_slices{false};
+  /// Whether the pages of the slots are made ahead, once the receiver has the memory.
+  bool makes_pages = false;
   /// Set once the receiver's process has the memory, or with the reason why it has not.
   Delivery<std::monostate> taken;
   /// Never anything but a failure: the reason why the receiver, which has the memory, cannot be
@@ -91,7 +91,6 @@ class ShmSendLink final : public SendLink {
   ~ShmSendLink() override;
 
   std::size_t good_bytes(std::uint64_t whole, Copier copier) const override;
-  void expect_slices() override { hand_over_->expects_slices.store(!ring_->is_thrifty); }
   bool copies_once() const override { return !fallback_link_ && is_fetched(); }
   bool prefers_loans(LoanClass loans) const override {
     return !fallback_link_ && writer_.prefers_loans(loans);

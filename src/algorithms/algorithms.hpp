@@ -158,7 +158,11 @@ struct Candidate {
 struct Chosen {
   Choice choice;
   std::vector<Candidate> candidates;  ///< by predicted time, best first
-  std::string reason;                 ///< one sentence
+  std::string wish{};                 ///< what became of a forced algorithm; empty without one
+  bool is_wish_met = false;
+
+  /// One sentence. Made only when it is asked for: it takes longer than a short call.
+  std::string reason() const;
 };
 
 /// Chooses for `problem`, whole or as a rank sees it, with elements of `elem_bytes`. Ragged blocks

@@ -36,6 +36,7 @@ std::vector<Scored> score_all(const Problem& problem, std::size_t elem_bytes,
       std::max<std::uint16_t>(1, forced.max_lanes.value_or(std::max(kMostLanes, costs.rails)));
   const Problem shared = as_all_see_it(problem, elem_bytes);
   std::vector<Scored> scored;
+  scored.reserve(catalogue().size());
   for (const CatalogueEntry& entry : catalogue()) {
     if (!applies(entry, problem)) continue;
     if (!keeps_order(shared, entry.algorithm, forced.order)) continue;
@@ -62,13 +63,13 @@ std::vector<Scored> score_all(const Problem& problem, std::size_t elem_bytes,
   return scored;
 }
 
-std::string reason_by_model(const std::vector<Scored>& scored) {
-  const std::string_view best = to_string(scored.front().candidate.algorithm);
-  if (scored.size() == 1) return fmt::format("{} is the only one that applies", best);
-  const double own = scored[0].candidate.predicted_ns, next = scored[1].candidate.predicted_ns;
+std::string reason_by_model(const std::vector<Candidate>& candidates) {
+  const std::string_view best = to_string(candidates.front().algorithm);
+  if (candidates.size() == 1) return fmt::format("{} is the only one that applies", best);
+  const double own = candidates[0].predicted_ns, next = candidates[1].predicted_ns;
   const auto own_text = fmt::format("{:.1f} µs", own / 1e3);
   const auto next_text = fmt::format("{:.1f} µs", next / 1e3);
-  const std::string_view other = to_string(scored[1].candidate.algorithm);
+  const std::string_view other = to_string(candidates[1].algorithm);
   if (own_text == next_text)
     return fmt::format("{} is predicted to take {}, as is {}", best, own_text, other);
   if (own > next)
@@ -110,7 +111,8 @@ Chosen choose(const Problem& problem, std::size_t elem_bytes, const CostTable& c
   CCOLL_CHECK(!scored.empty(),
               "{} of {}-byte elements has no algorithm within {} bytes per message",
               to_string(problem.kind), elem_bytes, costs.slot_bytes);
-  Chosen chosen{.choice = scored.front().choice, .reason = reason_by_model(scored)};
+  Chosen chosen{.choice = scored.front().choice, .candidates = {}};
+  chosen.candidates.reserve(scored.size());
   for (const Scored& one : scored) chosen.candidates.push_back(one.candidate);
   if (!forced.algorithm) return chosen;
 
@@ -118,13 +120,20 @@ Chosen choose(const Problem& problem, std::size_t elem_bytes, const CostTable& c
   for (const Scored& one : scored) {
     if (one.candidate.algorithm == *forced.algorithm) {
       chosen.choice = one.choice;
-      chosen.reason = fmt::format("{} was asked for", name);
+      chosen.wish = fmt::format("{} was asked for", name);
+      chosen.is_wish_met = true;
       return chosen;
     }
   }
-  chosen.reason = fmt::format("{} was asked for, but {}; {}", name,
-                              why_not(*forced.algorithm, problem, forced.order), chosen.reason);
+  chosen.wish = fmt::format("{} was asked for, but {}", name,
+                            why_not(*forced.algorithm, problem, forced.order));
   return chosen;
+}
+
+std::string Chosen::reason() const {
+  if (is_wish_met) return wish;
+  const auto by_model = reason_by_model(candidates);
+  return wish.empty() ? by_model : fmt::format("{}; {}", wish, by_model);
 }
 
 }  // namespace ccoll

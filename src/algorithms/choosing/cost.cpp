@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "algorithms/common.hpp"
 #include "algorithms/hosts.hpp"
@@ -97,8 +98,9 @@ struct Times {
   }
 };
 
-/// Links that the busiest rank has to hold open in either direction.
-double links_of(const CatalogueEntry& entry, const Problem& problem, const Hosts& hosts) {
+/// Links that the busiest rank has to hold open in either direction. `hosts`: null if all ranks
+/// share one; then the algorithm is none that goes by hosts.
+double links_of(const CatalogueEntry& entry, const Problem& problem, const Hosts* hosts) {
   switch (entry.algorithm) {
     case Algorithm::one_shot:
     case Algorithm::two_shot:
@@ -107,13 +109,13 @@ double links_of(const CatalogueEntry& entry, const Problem& problem, const Hosts
     case Algorithm::root_collects:
       return problem.size - 1.0;
     case Algorithm::leaders:
-      return hosts.largest();
+      return hosts->largest();
     case Algorithm::two_level: {
-      const double beside = hosts.largest() - 1.0;
-      if (problem.kind == Kind::all_reduce) return beside + hosts.count() - 1;
+      const double beside = hosts->largest() - 1.0;
+      if (problem.kind == Kind::all_reduce) return beside + hosts->count() - 1;
       // The gates of its own block, and the ranks that it is a gate for.
-      const double elsewhere = problem.size - hosts.smallest();
-      return beside + hosts.count() - 1 + elsewhere / hosts.smallest();
+      const double elsewhere = problem.size - hosts->smallest();
+      return beside + hosts->count() - 1 + elsewhere / hosts->smallest();
     }
     default:
       return 0;
@@ -155,11 +157,11 @@ double leaving_ns(double elems, const Times& times, const CostTable& costs, doub
 Model::Model(const CatalogueEntry& entry, const Problem& problem, std::size_t elem_bytes)
     : entry_(entry), problem_(problem), elem_bytes_(elem_bytes), theory_(entry.theory(problem)) {
   if (problem.host_of.empty()) {
-    if (!entry.by_host) links_ = links_of(entry, problem, Hosts(Problem{}));
+    if (!entry.by_host) links_ = links_of(entry, problem, nullptr);
     return;
   }
   const Hosts hosts(problem);
-  links_ = links_of(entry, problem, hosts);
+  links_ = links_of(entry, problem, &hosts);
   leaving_host_ = leaving_host(entry, theory_, problem, hosts);
 }
 
@@ -247,11 +249,14 @@ std::optional<Tuned> tune(const CatalogueEntry& entry, const Problem& problem,
                                         : std::min(max_lanes, std::max(kMostLanes, costs.rails));
 
   std::optional<Tuned> best;
+  std::uint64_t windows_before = 0;
   for (std::uint64_t slice = most; slice >= least; slice /= 2) {
+    const std::uint64_t windows = window_count(problem, theory.blocks, {entry.algorithm, 1, slice});
+    // Shorter slices matter only by what they divide.
+    if (std::exchange(windows_before, windows) == windows && best) continue;
     for (std::uint16_t lanes = 1; lanes <= lanes_limit;
          lanes = static_cast<std::uint16_t>(2 * lanes)) {
       const Choice choice{entry.algorithm, lanes, slice};
-      const std::uint64_t windows = window_count(problem, theory.blocks, choice);
       if (lanes > 1 && windows < kWindowsPerLane * lanes) break;
       if (costs.rails > 1 && lanes > 1 && model.links() * lanes > kMostLinks) break;
       const double time = model.ns(choice, costs);
@@ -260,7 +265,6 @@ std::optional<Tuned> tune(const CatalogueEntry& entry, const Problem& problem,
         best = Tuned{choice, time};
       }
     }
-    if (slice == 1) break;
   }
   return best;
 }

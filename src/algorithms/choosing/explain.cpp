@@ -51,7 +51,7 @@ std::string explain(const Problem& asked, DataType type, const CostTable& costs,
   fmt::format_to(out, "Chosen: {} with {} lane{}, {} window{} of {} bytes per block: {}.\n",
                  to_string(chosen.choice.algorithm), chosen.choice.lanes,
                  chosen.choice.lanes == 1 ? "" : "s", windows, windows == 1 ? "" : "s",
-                 chosen.choice.slice_elems * elem_bytes, chosen.reason);
+                 chosen.choice.slice_elems * elem_bytes, chosen.reason());
   fmt::format_to(out,
                  "Cost table: latency {:.2f} µs, {:.2f} GB/s per link, {:.2f} µs per message, "
                  "reduction {:.2f} GB/s, {:.2f} cores per rank.\n",

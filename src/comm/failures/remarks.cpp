@@ -73,7 +73,7 @@ std::vector<std::string> introduction(const Introduction& facts) {
 std::string choice_text(const Signature& signature, const Chosen& chosen) {
   return fmt::format("{}: {} with {} lane{}: {}", describe(signature),
                      ccoll::to_string(chosen.choice.algorithm), chosen.choice.lanes,
-                     chosen.choice.lanes == 1 ? "" : "s", chosen.reason);
+                     chosen.choice.lanes == 1 ? "" : "s", chosen.reason());
 }
 
 void log_choice(std::uint32_t rank, const Signature& signature, const Chosen& chosen) {

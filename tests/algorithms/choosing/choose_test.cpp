@@ -34,7 +34,7 @@ TEST_CASE("choosing: every kind, size and count gets a choice whose messages fit
           CHECK(chosen.choice.slice_elems * elem_bytes *
                     entry->theory(problem).blocks_per_message <=
                 costs.slot_bytes);
-          CHECK_FALSE(chosen.reason.empty());
+          CHECK_FALSE(chosen.reason().empty());
           CHECK(chosen.candidates.front().algorithm == chosen.choice.algorithm);
         }
       }
@@ -146,7 +146,7 @@ TEST_CASE("choosing: what anyone would expect", "[algorithms]") {
   for (const Expected& row : kTable) {
     const Chosen chosen = choose(problem_of(row.kind, row.size, row.bytes), 1, {});
     INFO(to_string(row.kind) << " of " << row.bytes << " bytes over " << row.size << ": "
-                             << chosen.reason);
+                             << chosen.reason());
     const Algorithm got = chosen.choice.algorithm;
     CHECK(std::find(row.any_of.begin(), row.any_of.end(), got) != row.any_of.end());
   }
@@ -172,7 +172,7 @@ TEST_CASE("choosing: what crosses between hosts decides", "[algorithms]") {
     Problem problem = problem_of(row.kind, row.size, row.bytes);
     for (Rank rank = 0; rank < row.size; ++rank) problem.host_of.push_back(rank % 4);
     const Chosen chosen = choose(problem, 1, costs);
-    INFO(to_string(row.kind) << " of " << row.bytes << " bytes: " << chosen.reason);
+    INFO(to_string(row.kind) << " of " << row.bytes << " bytes: " << chosen.reason());
     CHECK(std::ranges::count(row.any_of, chosen.choice.algorithm) == 1);
   }
 }
@@ -183,7 +183,7 @@ TEST_CASE("choosing: where ranks share cores, few messages win", "[algorithms]")
   const Chosen chosen = choose(problem_of(Kind::all_reduce, 64, 8), 1, oversubscribed);
   const Theory theory = find_algorithm(Kind::all_reduce, chosen.choice.algorithm)
                             ->theory(problem_of(Kind::all_reduce, 64, 8));
-  INFO(chosen.reason);
+  INFO(chosen.reason());
   CHECK(theory.total.messages <= 4 * 64);
 }
 
@@ -261,11 +261,11 @@ TEST_CASE("choosing: what is forced is taken, or the reason says why not", "[alg
     if (!by_host) continue;
     const Chosen without = choose(problem, 4, {}, {.algorithm = algorithm, .max_lanes = {}});
     CHECK(without.choice == choose(problem, 4, {}).choice);
-    CHECK(without.reason.find("all ranks share one host") != std::string::npos);
+    CHECK(without.reason().find("all ranks share one host") != std::string::npos);
   }
   const Chosen other = choose(problem, 4, {}, {.algorithm = Algorithm::pairwise, .max_lanes = {}});
   CHECK(other.choice == choose(problem, 4, {}).choice);
-  CHECK(other.reason.find("pairwise was asked for, but all_reduce has none") == 0);
+  CHECK(other.reason().find("pairwise was asked for, but all_reduce has none") == 0);
 }
 
 TEST_CASE("choosing: a reason compares times only where they differ in print", "[algorithms]") {
@@ -274,7 +274,7 @@ TEST_CASE("choosing: a reason compares times only where they differ in print", "
   int compared = 0;
   for (const int size : {2, 3, 4, 8, 16, 64})
     for (std::size_t count = 1; count <= std::size_t{1} << 22; count *= 4) {
-      const auto reason = choose(problem_of(Kind::all_reduce, size, count), 4, {}).reason;
+      const auto reason = choose(problem_of(Kind::all_reduce, size, count), 4, {}).reason();
       CAPTURE(reason);
       std::smatch found;
       if (std::regex_search(reason, found, fastest)) {
@@ -315,7 +315,7 @@ TEST_CASE("choosing: ragged blocks get what serves them, private ones without a 
   gather.block_counts = {4, 5, 6};
   const Chosen forced = choose(gather, 4, {}, {.algorithm = Algorithm::binomial, .max_lanes = {}});
   CHECK(forced.choice.algorithm == Algorithm::linear);
-  CHECK(forced.reason.find("binomial was asked for, but it needs equal blocks; linear") == 0);
+  CHECK(forced.reason().find("binomial was asked for, but it needs equal blocks; linear") == 0);
 }
 
 TEST_CASE("explaining: the table names every candidate and marks the choice", "[algorithms]") {

@@ -24,6 +24,10 @@ namespace {
 
 constexpr std::uint32_t kTrees = 2;
 
+/// With two ranks both trees below the root are the same link. Half of the buffer then gains
+/// nothing, and costs a message and a link more.
+std::uint32_t trees_below_root(Rank size) { return size == 2 ? 1 : kTrees; }
+
 TreeNode tree_number(std::uint32_t tree, Rank rank, Rank size) {
   return tree == 0 ? binary_tree(rank, size) : complementary_tree(rank, size);
 }
@@ -33,7 +37,7 @@ TreeNode tree_below(Rank root, std::uint32_t tree, Rank rank, Rank n) {
   const Rank others = n - 1;
   const Rank first = ahead(root, 1, n);
   if (rank == root) {
-    const Rank top = tree == 0 || others == 1 ? 0 : others % 2 == 0 ? others - 1 : 1;
+    const Rank top = tree == 0 ? 0 : others % 2 == 0 ? others - 1 : 1;
     return {.parent = std::nullopt, .children = {ahead(first, top, n)}};
   }
   TreeNode node = tree_number(tree, behind(rank, first, n), others);
@@ -58,8 +62,9 @@ Program double_tree_all_reduce(const Problem& problem, Rank rank) {
 }
 
 Program double_tree_rooted(const Problem& problem, Rank rank) {
-  Program program = empty_program(problem, rank, kTrees);
-  for (std::uint32_t tree = 0; tree < kTrees; ++tree) {
+  const auto trees = trees_below_root(problem.size);
+  Program program = empty_program(problem, rank, trees);
+  for (std::uint32_t tree = 0; tree < trees; ++tree) {
     const TreeNode node = tree_below(problem.root, tree, rank, problem.size);
     const auto lane = static_cast<std::uint16_t>(tree);
     program.lanes.push_back(problem.kind == Kind::reduce
@@ -94,9 +99,9 @@ Theory double_tree_all_reduce_theory(const Problem& problem) {
 
 Theory double_tree_rooted_theory(const Problem& problem) {
   const std::uint64_t n = problem.size;
-  Theory theory{.blocks = n == 1 ? 1 : kTrees};
+  Theory theory{.blocks = n == 1 ? 1 : trees_below_root(problem.size)};
   if (moves_nothing(problem)) return theory;
-  const std::uint64_t larger = block_elems(problem, kTrees, 0);
+  const std::uint64_t larger = block_elems(problem, theory.blocks, 0);
   const std::uint64_t trees = larger < problem.count ? 2 : 1;
   const std::uint64_t children = most_children(problem.size - 1);
   theory.depth = 1 + tree_height(problem.size - 1);

@@ -177,6 +177,21 @@ TEST_CASE("choosing: what crosses between hosts decides", "[algorithms]") {
   }
 }
 
+TEST_CASE("choosing: from one rank to another a message of one slice goes whole", "[algorithms]") {
+  for (const Kind kind : {Kind::broadcast, Kind::reduce})
+    for (const std::uint64_t bytes : {8, 4 << 10, 32 << 10, 128 << 10}) {
+      const Problem problem = problem_of(kind, 2, bytes);
+      const Chosen chosen = choose(problem, 1, {});
+      INFO(to_string(kind) << " of " << bytes << " bytes: " << chosen.reason());
+      for (Rank rank = 0; rank < 2; ++rank) {
+        const Program program = make_program(problem, chosen.choice, rank);
+        REQUIRE(program.lanes.size() == 1);
+        CHECK(program.lanes.front().steps.size() == 1);
+      }
+      CHECK(window_count(problem, 1, chosen.choice) == 1);
+    }
+}
+
 TEST_CASE("choosing: where ranks share cores, few messages win", "[algorithms]") {
   CostTable oversubscribed;
   oversubscribed.cores_per_rank = 2.0 / 64;

@@ -14,38 +14,38 @@ namespace ccoll {
 namespace {
 
 /// Memory of a buffer that lies in one piece.
-struct Stretch {
+struct Chunk {
   const std::byte* begin;
   const std::byte* end;
   std::int64_t first;  ///< elements of the buffer before it
 };
 
-/// The stretches of a view; a single one, as in almost all views, needs no memory.
-class Stretches {
+/// The chunks of a view; a single one, as in almost all views, needs no memory.
+class Chunks {
  public:
-  Stretches(const BufferView& view, std::uint64_t elems, std::size_t width) {
+  Chunks(const BufferView& view, std::uint64_t elems, std::size_t width) {
     if (view.segments.empty() && elems == 0) return;
     const auto add = [&](const std::byte* data, std::uint64_t first, std::uint64_t count) {
-      const Stretch stretch{data, data + count * width, static_cast<std::int64_t>(first)};
+      const Chunk chunk{data, data + count * width, static_cast<std::int64_t>(first)};
       if (view.segments.empty())
-        only_ = stretch;
+        only_ = chunk;
       else
-        several_.push_back(stretch);
+        several_.push_back(chunk);
     };
     for_each_stretch(view, elems, width, add);
-    if (!std::ranges::is_sorted(several_, {}, &Stretch::begin))
-      std::ranges::sort(several_, {}, &Stretch::begin);
+    if (!std::ranges::is_sorted(several_, {}, &Chunk::begin))
+      std::ranges::sort(several_, {}, &Chunk::begin);
   }
 
   /// By address.
-  std::span<const Stretch> all() const {
+  std::span<const Chunk> all() const {
     if (only_) return {&*only_, 1};
     return several_;
   }
 
  private:
-  std::optional<Stretch> only_;
-  std::vector<Stretch> several_;
+  std::optional<Chunk> only_;
+  std::vector<Chunk> several_;
 };
 
 std::vector<Rows> rows_of(const BufferView& view, std::uint64_t elems, std::size_t width) {
@@ -99,7 +99,7 @@ std::int64_t place_in_output(const Call& call, Rank rank) {
   return gathers ? mine : -mine;
 }
 
-Status bad_overlap(const Call& call, const Stretch& in, const Stretch& out, std::int64_t place) {
+Status bad_overlap(const Call& call, const Chunk& in, const Chunk& out, std::int64_t place) {
   if (!call.input.segments.empty() || !call.output.segments.empty())
     return fail(
         ErrorKind::invalid_argument,
@@ -126,8 +126,8 @@ Result<bool> overlap(const Call& call, Rank rank, Rank size) {
     std::ranges::copy(rows_of(call.output, out_elems, width), std::back_inserter(rows));
     if (const auto found = overlap_of_rows(std::move(rows), inputs, place, width)) return *found;
   }
-  const Stretches inputs(call.input, in_elems, width);
-  const Stretches outputs(call.output, out_elems, width);
+  const Chunks inputs(call.input, in_elems, width);
+  const Chunks outputs(call.output, out_elems, width);
   const auto ins = inputs.all(), outs = outputs.all();
   for (std::size_t i = 1; i < outs.size(); i++)
     if (outs[i].begin < outs[i - 1].end)
@@ -136,7 +136,7 @@ Result<bool> overlap(const Call& call, Rank rank, Rank size) {
   const bool copies = !may_be_in_place(call.kind);  // the input, wherever it is
   bool shared = false;
   for (const auto& in : ins) {
-    auto out = std::ranges::upper_bound(outs, in.begin, {}, &Stretch::end);
+    auto out = std::ranges::upper_bound(outs, in.begin, {}, &Chunk::end);
     for (; out != outs.end() && out->begin < in.end; ++out) {
       const auto apart = in.first + place - out->first;
       if (!copies && in.begin - out->begin != apart * static_cast<std::ptrdiff_t>(width))

@@ -3,7 +3,14 @@
 
 /// Checks of a call's arguments, before anything is sent.
 
-#include "comm/api/implementation.hpp"
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ccoll/communicator.hpp"
+#include "comm/api/call.hpp"
 #include "core/result.hpp"
 
 namespace ccoll {

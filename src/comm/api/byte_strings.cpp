@@ -46,8 +46,8 @@ auto with_lengths(const std::shared_ptr<Implementation>& member, const ByteCall&
     const std::uint64_t mine = call.length;
     Lengths all(communicator->self().size());
     communicator->self().value_or_raise(
-        exchange(*communicator, call.shown_as, &mine, all.data(), sizeof mine, options,
-                 static_cast<Rank>(call.root)),
+        communicator->exchange().tell_all(call.shown_as, &mine, all.data(), sizeof mine, options,
+                                          static_cast<Rank>(call.root)),
         options.label);
     CallOptions until_over = options;
     until_over.unfinished = nullptr;

@@ -83,6 +83,15 @@ Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementati
   return made;
 }
 
+Result<Child> Communicator::Implementation::make_child(std::shared_ptr<Member> member,
+                                                       std::uint64_t id,
+                                                       const CommunicatorOptions& options,
+                                                       Group group) {
+  return make(std::move(member), id, options, std::move(group)).map([](const auto& made) {
+    return Child{made, made->self_, made->failures_.verdict(), made->control_news_, made->groups_};
+  });
+}
+
 Status Communicator::Implementation::make_whole() {
   const std::stop_callback ended(Patience::of_thread().stop,
                                  [this] { abort("its start-up was ended"); });

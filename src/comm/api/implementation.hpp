@@ -21,6 +21,7 @@
 #include "comm/failures/limits.hpp"
 #include "comm/failures/waits.hpp"
 #include "comm/groups/births.hpp"
+#include "comm/groups/exchange.hpp"
 #include "comm/groups/group.hpp"
 #include "comm/groups/groups.hpp"
 #include "comm/groups/member.hpp"
@@ -46,6 +47,9 @@ class Communicator::Implementation final
                                                       std::uint64_t id,
                                                       const CommunicatorOptions& options,
                                                       Group group);
+  /// The same, for the Groups of another one.
+  static Result<Child> make_child(std::shared_ptr<Member> member, std::uint64_t id,
+                                  const CommunicatorOptions& options, Group group);
   ~Implementation() override;
 
   // The parts:
@@ -58,6 +62,7 @@ class Communicator::Implementation final
   Streams& streams() { return streams_; }
   const Streams& streams() const { return streams_; }
   Failures& failures() { return failures_; }
+  Exchange& exchange() { return exchange_; }
   Groups& groups() { return groups_; }
   Dumps& dumps() { return dumps_; }
   ControlNews& control_news() { return control_news_; }
@@ -129,7 +134,9 @@ class Communicator::Implementation final
       {self_, planner_, progress_, record_, under_way_, failures_, limits_}};
   Streams streams_{*this, under_way_.in_streams()};
   Survivors survivors_{self_, progress_, failures_, births_};
-  Groups groups_{*this, births_, survivors_};
+  Exchange exchange_{self_, progress_, calls_};
+  Groups groups_{
+      {self_, progress_, failures_, calls_, exchange_, births_, survivors_, &make_child}};
   const ForkNotice fork_notice_{*this};  // last: needs all the others
 };
 

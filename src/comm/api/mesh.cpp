@@ -48,7 +48,7 @@ Mesh::Mesh(Communicator& communicator, std::vector<Axis> axes, const GroupOption
     : axes_(std::move(axes)) {
   check_axes(axes_, communicator.size());
   const auto held = communicator.implementation();  // another thread may close it meanwhile
-  held->self().value_or_raise(agree(*held, kMesh, text_of(axes_)));
+  held->self().value_or_raise(held->exchange().agree(kMesh, text_of(axes_)));
   coordinates_ = coordinates_of(communicator.rank());
   for (std::size_t i = 0; i < axes_.size(); i++) {
     // A line is known by its rank with coordinate 0.

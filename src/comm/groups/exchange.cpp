@@ -5,46 +5,43 @@
 #include <array>
 #include <vector>
 
-#include "comm/api/arguments.hpp"
+#include "comm/api/call.hpp"
 #include "comm/api/call_group.hpp"
-#include "comm/api/implementation.hpp"
 #include "comm/progress/owner.hpp"
 #include "engine/describe.hpp"
 #include "engine/mix.hpp"
 
 namespace ccoll {
 
-Status exchange(Communicator::Implementation& communicator, std::uint8_t shown_as,
-                const void* input, void* output, std::size_t bytes, const CallOptions& options,
-                Rank shown_root) {
+Status Exchange::tell_all(std::uint8_t shown_as, const void* mine, void* everyones,
+                          std::size_t bytes, const CallOptions& options, Rank shown_root) {
   CCOLL_TRY(call_group::refuse_in_one(describe({.kind = shown_as})));
-  auto call = all_gather_of(input, output, bytes);
+  auto call = all_gather_of(mine, everyones, bytes);
   call.root = shown_root;
   call.timeout = options.timeout;
   call.label = options.label;
   call.shown_as = shown_as;
-  const Owner owned(communicator.progress());
-  return communicator.calls().run(owned, call);
+  const Owner owned(progress_);
+  return calls_.run(owned, call);
 }
 
-Status agree(Communicator::Implementation& communicator, std::uint8_t shown_as,
-             const std::string& text) {
+Status Exchange::agree(std::uint8_t shown_as, const std::string& text) {
   const std::uint64_t mine = mix_text(text);
-  std::vector<std::uint64_t> all(communicator.self().size());
-  CCOLL_TRY(exchange(communicator, shown_as, &mine, all.data(), sizeof mine));
+  std::vector<std::uint64_t> all(self_.size());
+  CCOLL_TRY(tell_all(shown_as, &mine, all.data(), sizeof mine));
   const auto odd = std::ranges::find_if(all, [&](std::uint64_t hash) { return hash != all[0]; });
   if (odd == all.end()) return {};
   // Exchange the words only now: they are long, and these ranks do nothing more together here.
   using Words = std::array<char, 256>;
   Words words{};
   text.copy(words.data(), words.size() - 1);
-  std::vector<Words> everyones(communicator.self().size());
-  CCOLL_TRY(exchange(communicator, shown_as, words.data(), everyones.data(), words.size()));
+  std::vector<Words> everyones(self_.size());
+  CCOLL_TRY(tell_all(shown_as, words.data(), everyones.data(), words.size()));
   const auto rank = odd - all.begin();
   auto different =
       fail(ErrorKind::mismatch, "ranks give different arguments: rank 0 {}, rank {} {}",
            everyones[0].data(), rank, everyones[static_cast<std::size_t>(rank)].data());
-  different.value().culprit = communicator.self().group().job_rank(static_cast<Rank>(rank));
+  different.value().culprit = self_.group().job_rank(static_cast<Rank>(rank));
   return different;
 }
 

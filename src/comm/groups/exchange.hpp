@@ -1,27 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Calls by which a communicator serves other calls: its ranks tell each other what they need to
-/// know first. Collective; each takes the owner flag.
+/// A communicator's part that serves its other calls: ranks tell each other what those need to know
+/// first. Collective; each call takes the owner flag, and none can be part of a group of calls.
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "ccoll/communicator.hpp"
+#include "comm/collectives/collective_calls.hpp"
+#include "comm/groups/self.hpp"
+#include "comm/progress/progress.hpp"
 #include "core/result.hpp"
 #include "schedule/problem.hpp"
 
 namespace ccoll {
 
-/// output: `bytes` from every rank's `input`, by rank. For calls that cannot wait for a group's
-/// end; `shown_as` is the kind in the signature, and `shown_root` its root.
-Status exchange(Communicator::Implementation& communicator, std::uint8_t shown_as,
-                const void* input, void* output, std::size_t bytes, const CallOptions& options = {},
-                Rank shown_root = 0);
+class Exchange {
+ public:
+  Exchange(const Self& self, Progress& progress, CollectiveCalls& calls)
+      : self_(self), progress_(progress), calls_(calls) {}
 
-/// Fails with a mismatch that names both sides unless all ranks gave the same `text`.
-Status agree(Communicator::Implementation& communicator, std::uint8_t shown_as,
-             const std::string& text);
+  /// everyones: `bytes` from every rank's `mine`, by rank. `shown_as` is the kind in the signature,
+  /// and `shown_root` its root.
+  Status tell_all(std::uint8_t shown_as, const void* mine, void* everyones, std::size_t bytes,
+                  const CallOptions& options = {}, Rank shown_root = 0);
+  /// Fails with a mismatch that names both sides unless all ranks gave the same `text`.
+  Status agree(std::uint8_t shown_as, const std::string& text);
+
+ private:
+  const Self& self_;
+  Progress& progress_;
+  CollectiveCalls& calls_;
+};
 
 }  // namespace ccoll

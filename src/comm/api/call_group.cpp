@@ -9,6 +9,7 @@
 
 #include "comm/api/call_group.hpp"
 #include "comm/api/implementation.hpp"
+#include "comm/api/message_requests.hpp"
 #include "comm/progress/group_wait.hpp"
 #include "system/log.hpp"
 
@@ -31,7 +32,8 @@ thread_local OpenGroup open_group;
 const Failure kEnded{ErrorKind::aborted, "the communicator ended before its group of calls did",
                      std::nullopt};
 
-bool is_of(const PutOff& call, const std::weak_ptr<Implementation>& communicator) {
+template <typename Part>
+bool is_of(const PutOff& call, const Part& communicator) {
   return !call.communicator.owner_before(communicator) &&
          !communicator.owner_before(call.communicator);
 }
@@ -54,17 +56,15 @@ bool go_round(std::list<PutOff>& calls, Clock::time_point until) {
       continue;
     }
     const auto communicator = call->communicator.lock();
-    const auto begun =
-        communicator ? call->go_on(*communicator, until) : Result<bool>(tl::unexpected(kEnded));
+    const auto begun = communicator ? call->go_on(until) : Result<bool>(tl::unexpected(kEnded));
     if (begun && !*begun) {
       until = Clock::now();
       ++call;
       continue;
     }
     if (!begun && !open_group.failure)
-      open_group.failure = communicator
-                               ? communicator->self().for_caller(begun.error(), call->label)
-                               : begun.error();
+      open_group.failure =
+          communicator ? communicator->for_caller(begun.error(), call->label) : begun.error();
     moved = true;
     call = calls.erase(call);
   }
@@ -117,13 +117,12 @@ void call_group::put_off(const std::shared_ptr<Implementation>& communicator,
   if (batch == nullptr) {
     batch = std::make_shared<Batch>(Batch{options, std::string(options.label), {}});
     batch->options.label = batch->label;
-    put_off({.communicator = communicator,
+    put_off({.communicator = std::shared_ptr<const Self>(communicator, &communicator->self()),
              .stream = options.stream,
              .label = batch->label,
              .go_on =
-                 [batch](Implementation& its, Clock::time_point) {
-                   return its.streams()
-                       .begin("batch", batch->requests, batch->options)
+                 [batch, its = communicator.get()](Clock::time_point) {
+                   return begin_in_stream(*its, "batch", batch->requests, batch->options)
                        .map([](const Work&) { return true; });
                  },
              .batch = batch});

@@ -17,6 +17,10 @@
 #include "ccoll/device.hpp"
 #include "core/result.hpp"
 
+namespace ccoll {
+class Self;
+}
+
 namespace ccoll::call_group {
 
 /// Whether this thread's blocking calls only begin now.
@@ -41,15 +45,13 @@ struct Batch {
 };
 /// Comes into its stream when the group ends, or when this thread waits for anything earlier.
 struct PutOff {
-  std::weak_ptr<Communicator::Implementation> communicator;
+  std::weak_ptr<const Self> communicator;  ///< expires with it
   std::optional<cudaStream_t> stream;  ///< nothing: one of the communicator's own
   std::string label;
   /// Goes on until `until` at the latest; returns whether it is done. It may wait for other ranks,
   /// which may need this thread to go on first. Of calls with the same communicator or stream, each
-  /// waits until earlier ones are done.
-  std::function<Result<bool>(Communicator::Implementation& communicator,
-                             std::chrono::steady_clock::time_point until)>
-      go_on;
+  /// waits until earlier ones are done. The communicator lives meanwhile.
+  std::function<Result<bool>(std::chrono::steady_clock::time_point until)> go_on;
   /// Not 0: it waits for other ranks' calls, which have the same number and may be in the same
   /// stream.
   std::uint64_t together = 0;

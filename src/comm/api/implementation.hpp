@@ -132,7 +132,7 @@ class Communicator::Implementation final
       {self_, planner_, progress_, record_, under_way_, failures_, limits_, waits_, comparison_}};
   MessageCalls message_calls_{
       {self_, planner_, progress_, record_, under_way_, failures_, limits_}};
-  Streams streams_{*this, under_way_.in_streams()};
+  Streams streams_{{self_, planner_, progress_, under_way_, failures_, calls_, message_calls_}};
   Survivors survivors_{self_, progress_, failures_, births_};
   Exchange exchange_{self_, progress_, calls_};
   Groups groups_{

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public face of messages: arguments checked, operations begun and waited for, failures thrown.
+#include "comm/api/message_requests.hpp"
+
 #include <algorithm>
 #include <array>
 
@@ -243,10 +245,10 @@ std::optional<Pattern> short_way(const Implementation& communicator, const Messa
 
 }  // namespace
 
-Result<Work> Streams::begin(std::string_view call, std::span<const MessageRequest> requests,
-                            const CallOptions& options) {
-  return operations_of(communicator_, call, requests, options).and_then([&](auto operations) {
-    return begin(std::move(operations), options.timeout, options.stream);
+Result<Work> begin_in_stream(Implementation& communicator, std::string_view call,
+                             std::span<const MessageRequest> requests, const CallOptions& options) {
+  return operations_of(communicator, call, requests, options).and_then([&](auto operations) {
+    return communicator.streams().begin(std::move(operations), options.timeout, options.stream);
   });
 }
 

@@ -69,6 +69,11 @@ class Progress {
   void stop();
   /// For what needs progress later. It expires with the communicator; empty before start().
   const std::weak_ptr<Progress>& weak() const { return this_; }
+  /// The same for another part of the communicator.
+  template <typename Part>
+  std::weak_ptr<Part> weak(Part& part) const {
+    return std::shared_ptr<Part>(this_.lock(), &part);
+  }
 
   // For threads that do not hold the owner flag:
 

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "comm/api/call_group.hpp"
-#include "comm/api/implementation.hpp"
 #include "comm/failures/remarks.hpp"
 #include "comm/progress/owner.hpp"
+#include "comm/streams/streams.hpp"
 #include "core/deadline.hpp"
 #include "engine/describe.hpp"
 #include "gpu/exchange_door.hpp"
@@ -76,49 +76,47 @@ device::CopyUse copy_use_of(const DeviceShare& share) {
 // The way
 
 Status Streams::find_device() {
-  knows_devices_ =
-      communicator_.self().options().device.ordinal != kHost || device::is_cuda_in_use();
+  knows_devices_ = with_.self.options().device.ordinal != kHost || device::is_cuda_in_use();
   // Communicators that are made from this one take theirs when they need it.
-  if (communicator_.self().options().device.ordinal == kHost ||
-      communicator_.self().id() != communicator_.self().job())
+  if (with_.self.options().device.ordinal == kHost || with_.self.id() != with_.self.job())
     return {};
-  const auto staging = calls_.staging(communicator_.self().options().device.ordinal);
+  const auto staging = calls_.staging(with_.self.options().device.ordinal);
   if (staging) return {};
   return fail(staging.error().kind, "DeviceOptions::ordinal is {}: {}",
-              communicator_.self().options().device.ordinal, staging.error().message);
+              with_.self.options().device.ordinal, staging.error().message);
 }
 
 Status Streams::find_device_way() {
-  if (communicator_.self().options().device.ordinal == kHost) return {};
+  if (with_.self.options().device.ordinal == kHost) return {};
   std::vector<PeerAddress> ranks;
-  for (const auto job_rank : communicator_.self().group().job_ranks())
-    ranks.push_back(communicator_.self().member()->table()[job_rank]);
-  device_way_ = pick_device_way(ranks, communicator_.self().options().device.way);
+  for (const auto job_rank : with_.self.group().job_ranks())
+    ranks.push_back(with_.self.member()->table()[job_rank]);
+  device_way_ = pick_device_way(ranks, with_.self.options().device.way);
   // If ranks differ, the first one with a GPU tells it for all.
   const auto first = std::ranges::find_if(ranks, [](const auto& each) { return each.device != 0; });
-  if (device_way_.way == DeviceWay::host && first - ranks.begin() == communicator_.self().rank())
+  if (device_way_.way == DeviceWay::host && first - ranks.begin() == with_.self.rank())
     log_device_way();
   while (device_way_.way != DeviceWay::host && !has_device_way()) CCOLL_TRY(make_device_way(ranks));
-  if (has_device_way() || communicator_.self().id() != communicator_.self().job()) return {};
-  return calls_.staging(communicator_.self().options().device.ordinal).and_then([](auto* staging) {
+  if (has_device_way() || with_.self.id() != with_.self.job()) return {};
+  return calls_.staging(with_.self.options().device.ordinal).and_then([](auto* staging) {
     return staging->take_ring();
   });
 }
 
 void Streams::log_device_way() const {
-  log().info("{}: collectives in CUDA's streams go by {}: {}", communicator_.self().name(),
+  log().info("{}: collectives in CUDA's streams go by {}: {}", with_.self.name(),
              to_string(device_way_.way), device_way_.why);
 }
 
 /// Makes the picked way, or picks the next one to be made.
 Status Streams::make_device_way(std::span<const PeerAddress> ranks) {
-  auto staging = calls_.shared_staging(communicator_.self().options().device.ordinal);
+  auto staging = calls_.shared_staging(with_.self.options().device.ordinal);
   const bool is_group = device_way_.way == DeviceWay::steps || device_way_.is_across;
   // In a team, the others do not hear of this rank's shortage: no rank has a communicator then.
   if (!staging && !is_group) return tl::unexpected(std::move(staging.error()));
   const auto made =
       is_group ? make_group(std::move(staging)) : join_team(std::move(*staging), ranks);
-  if (communicator_.self().rank() == 0 && made) log_device_way();
+  if (with_.self.rank() == 0 && made) log_device_way();
   if (made) return {};
   const auto fall_back = [&](DeviceWay way, const Failure& why) {
     device_way_.way = way;
@@ -126,19 +124,19 @@ Status Streams::make_device_way(std::span<const PeerAddress> ranks) {
     device_way_.next = DeviceWay::host;
     device_way_.is_across = false;
   };
-  if (const Owner owned(communicator_.progress()); communicator_.failures().broken(owned)) {
+  if (const Owner owned(with_.progress); with_.failures.broken(owned)) {
     // No way is of use, and its first call tells why.
     fall_back(DeviceWay::host, made.error());
     return {};
   }
   const auto next = device_way_.next;
-  if (communicator_.self().rank() == 0 && next == DeviceWay::host)
-    log().warn("{}: collectives of {} ranks' GPUs go through the host: {}",
-               communicator_.self().name(), communicator_.self().size(), made.error().message);
-  if (communicator_.self().rank() == 0 && next != DeviceWay::host)
+  if (with_.self.rank() == 0 && next == DeviceWay::host)
+    log().warn("{}: collectives of {} ranks' GPUs go through the host: {}", with_.self.name(),
+               with_.self.size(), made.error().message);
+  if (with_.self.rank() == 0 && next != DeviceWay::host)
     log().warn("{}: collectives of {} ranks' GPUs go by {}, if they can, not by {}: {}",
-               communicator_.self().name(), communicator_.self().size(), to_string(next),
-               to_string(device_way_.way), made.error().message);
+               with_.self.name(), with_.self.size(), to_string(next), to_string(device_way_.way),
+               made.error().message);
   fall_back(next, made.error());
   return {};
 }
@@ -147,28 +145,27 @@ Status Streams::join_team(std::shared_ptr<device::Staging> staging,
                           std::span<const PeerAddress> ranks) {
   auto devices = devices_of(ranks);
   if (!devices) return tl::unexpected(std::move(devices.error()));
-  auto way =
-      device::join_team({.communicator = communicator_.self().id(),
-                         .rank = communicator_.self().rank(),
-                         .size = communicator_.self().size(),
-                         .devices = std::move(*devices),
-                         .workspace_bytes = communicator_.self().options().device.workspace_bytes,
-                         .most_blocks = device_way_.share.blocks,
-                         .copies = copy_use_of(device_way_.share),
-                         .staging = std::move(staging)});
+  auto way = device::join_team({.communicator = with_.self.id(),
+                                .rank = with_.self.rank(),
+                                .size = with_.self.size(),
+                                .devices = std::move(*devices),
+                                .workspace_bytes = with_.self.options().device.workspace_bytes,
+                                .most_blocks = device_way_.share.blocks,
+                                .copies = copy_use_of(device_way_.share),
+                                .staging = std::move(staging)});
   return way.map([&](auto& made) { take_device_way(std::move(made)); });
 }
 
 void Streams::take_device_way(std::shared_ptr<device::DeviceWay> way) {
   // The service thread may break the communicator just now.
-  const Owner owned(communicator_.progress());
+  const Owner owned(with_.progress);
   calls_.take_way(std::move(way));
 }
 
 /// All ranks make each of its calls, even if something fails on some: they agree at the end.
 Status Streams::make_group(Result<std::shared_ptr<device::Staging>> staging) {
   auto door = device::ExchangeDoor::open();
-  std::vector<device::DoorAddress> addresses(communicator_.self().size());
+  std::vector<device::DoorAddress> addresses(with_.self.size());
   const auto own = door && staging ? door->address() : device::DoorAddress{};
   CCOLL_TRY(tell_all_at_start(&own, addresses.data(), sizeof own));
   Result<std::shared_ptr<device::DeviceWay>> way;
@@ -188,7 +185,7 @@ Status Streams::make_group(Result<std::shared_ptr<device::Staging>> staging) {
   Verdict mine;
   mine.is_well = way.has_value();
   if (!way) way.error().message.copy(mine.reason.data(), mine.reason.size() - 1);
-  std::vector<Verdict> verdicts(communicator_.self().size());
+  std::vector<Verdict> verdicts(with_.self.size());
   CCOLL_TRY(tell_all_at_start(&mine, verdicts.data(), sizeof mine));
   const auto odd = std::ranges::find(verdicts, false, &Verdict::is_well);
   if (odd != verdicts.end())
@@ -200,33 +197,32 @@ Status Streams::make_group(Result<std::shared_ptr<device::Staging>> staging) {
 Result<std::shared_ptr<device::DeviceWay>> Streams::meet_for_group(
     device::ExchangeDoor& door, std::span<const device::DoorAddress> addresses,
     std::shared_ptr<device::Staging> staging) const {
-  const auto deadline = deadline_after(
-      std::min<std::chrono::milliseconds>(communicator_.self().options().timeout, kForGroup));
-  const auto exchange = door.meet(communicator_.self().rank(), addresses, deadline);
+  const auto deadline =
+      deadline_after(std::min<std::chrono::milliseconds>(with_.self.options().timeout, kForGroup));
+  const auto exchange = door.meet(with_.self.rank(), addresses, deadline);
   if (!exchange) return tl::unexpected(exchange.error());
-  return device::make_group(
-      {.rank = communicator_.self().rank(),
-       .size = communicator_.self().size(),
-       .workspace_bytes = communicator_.self().options().device.workspace_bytes,
-       .by_kernels = device_way_.way == DeviceWay::team,
-       .copies = copy_use_of(device_way_.share),
-       .most_blocks = device_way_.share.blocks,
-       .staging = std::move(staging)},
-      **exchange, deadline);
+  return device::make_group({.rank = with_.self.rank(),
+                             .size = with_.self.size(),
+                             .workspace_bytes = with_.self.options().device.workspace_bytes,
+                             .by_kernels = device_way_.way == DeviceWay::team,
+                             .copies = copy_use_of(device_way_.share),
+                             .most_blocks = device_way_.share.blocks,
+                             .staging = std::move(staging)},
+                            **exchange, deadline);
 }
 
 Status Streams::tell_all_at_start(const void* mine, void* everyones, std::size_t bytes) {
   auto call = all_gather_of(mine, everyones, bytes);
   call.shown_as = kDeviceWay;
-  const Owner owned(communicator_.progress());
-  return communicator_.calls().run(owned, call);
+  const Owner owned(with_.progress);
+  return with_.collective_calls.run(owned, call);
 }
 
 // Programs
 
 Result<const Streams::OnDevice*> Streams::device_program_for(const Call& call) {
   const auto asked = signature_of(call);
-  const auto key = communicator_.planner().key_of(call, asked);
+  const auto key = with_.planner.key_of(call, asked);
   auto found = programs_.find(key);
   if (found == programs_.end()) {
     if (programs_.size() >= kMostPrograms) return nullptr;
@@ -234,10 +230,10 @@ Result<const Streams::OnDevice*> Streams::device_program_for(const Call& call) {
     if (!loaded && loaded.error().kind == ErrorKind::invalid_argument)
       return tl::unexpected(std::move(loaded.error()));
     if (!loaded) {
-      const Owner owned(communicator_.progress());
-      CCOLL_TRY(communicator_.failures().usable(owned));
-      communicator_.failures().threw(owned, loaded.error());
-      return tl::unexpected(*communicator_.failures().broken(owned));
+      const Owner owned(with_.progress);
+      CCOLL_TRY(with_.failures.usable(owned));
+      with_.failures.threw(owned, loaded.error());
+      return tl::unexpected(*with_.failures.broken(owned));
     }
     found = programs_.emplace(key, std::move(*loaded)).first;
   }
@@ -246,18 +242,17 @@ Result<const Streams::OnDevice*> Streams::device_program_for(const Call& call) {
 
 Result<Streams::OnDevice> Streams::load_device_program(const Call& call, const Signature& asked) {
   // Devices combine in float32, but what they hand on is of the call's type.
-  if (call.algorithm && is_widened(call, *call.algorithm, communicator_.self().size()))
-    return OnDevice{};
-  const auto problem = communicator_.planner().problem_of(call);
-  auto forcing = communicator_.planner().forced(call.algorithm);
+  if (call.algorithm && is_widened(call, *call.algorithm, with_.self.size())) return OnDevice{};
+  const auto problem = with_.planner.problem_of(call);
+  auto forcing = with_.planner.forced(call.algorithm);
   forcing.order = averages_narrow_floats(call)
                       ? CombineOrder::at_once
-                      : order_of(call.op, call.type, communicator_.self().options().deterministic);
+                      : order_of(call.op, call.type, with_.self.options().deterministic);
   Failure refusal;
   for (const auto& limits : device_limits(device_way_.way)) {
     const auto chosen =
         choose(problem, size_of(call.type),
-               device_costs(device_way_.way, communicator_.self().size(), device_way_.gpus, limits),
+               device_costs(device_way_.way, with_.self.size(), device_way_.gpus, limits),
                limited(forcing, limits));
     auto program = calls_.device_way()->load(
         {.problem = problem,
@@ -266,18 +261,18 @@ Result<Streams::OnDevice> Streams::load_device_program(const Call& call, const S
          .type = call.type,
          .op = call.op.op()});
     if (program) {
-      log_choice(communicator_.self().rank(), asked, chosen);
+      log_choice(with_.self.rank(), asked, chosen);
       return OnDevice{chosen.choice.algorithm, std::move(*program)};
     }
     if (program.error().kind != ErrorKind::unsupported)
       return tl::unexpected(std::move(program.error()));
     refusal = std::move(program.error());
   }
-  if (communicator_.self().rank() == 0) {
+  if (with_.self.rank() == 0) {
     const bool is_first = !std::exchange(has_logged_refusal_, true);
     log().at(is_first ? LogLevel::warn : LogLevel::info,
-             "{}: {} goes through the host, not by {}: {}{}", communicator_.self().name(),
-             describe(asked), to_string(device_way_.way), refusal.message,
+             "{}: {} goes through the host, not by {}: {}{}", with_.self.name(), describe(asked),
+             to_string(device_way_.way), refusal.message,
              is_first ? "; further such calls are logged by CCOLL_LOG=info" : "");
   }
   return OnDevice{};
@@ -289,12 +284,8 @@ Result<std::optional<Work>> Streams::begin_on_device(const Call& call,
                                                      std::optional<cudaStream_t> stream,
                                                      const OnDevice& on_device) {
   const auto width = size_of(call.type);
-  const auto in =
-      elems_of(call, Buffer::input, communicator_.self().rank(), communicator_.self().size()) *
-      width;
-  const auto out =
-      elems_of(call, Buffer::output, communicator_.self().rank(), communicator_.self().size()) *
-      width;
+  const auto in = elems_of(call, Buffer::input, with_.self.rank(), with_.self.size()) * width;
+  const auto out = elems_of(call, Buffer::output, with_.self.rank(), with_.self.size()) * width;
   const auto copied_input = needs_input_copy(call) ? in : 0;
   const device::Copied copied[] = {
       {host_ranges_of(call.input, in - copied_input), host_ranges_of(call.output, out)}};
@@ -303,8 +294,7 @@ Result<std::optional<Work>> Streams::begin_on_device(const Call& call,
                            bool is_captured) -> std::optional<StreamedCall> {
     // One graph has all ranks' parts of it: none can be missing, or be of another call.
     if (is_captured && together) return std::nullopt;
-    watched.limit_device(call.timeout.count() > 0 ? call.timeout
-                                                  : communicator_.self().options().timeout);
+    watched.limit_device(call.timeout.count() > 0 ? call.timeout : with_.self.options().timeout);
     return begun_in_order({call, {.on_device = on_device.algorithm}}, watched, stream_op,
                           is_captured);
   };
@@ -335,8 +325,7 @@ Result<std::optional<Work>> Streams::begin_on_device(const Call& call,
 }
 
 Clock::time_point Streams::limit_of(const Call& call) const {
-  return deadline_after(call.timeout.count() > 0 ? call.timeout
-                                                 : communicator_.self().options().timeout);
+  return deadline_after(call.timeout.count() > 0 ? call.timeout : with_.self.options().timeout);
 }
 
 /// A thread that makes several ranks' calls would otherwise wait in the first one for the others.
@@ -355,32 +344,29 @@ void Streams::put_off(const Submitted& submitted, const Call& call,
   const auto off =
       std::make_shared<Entrance>(Entrance{submitted, call, std::string(call.label), stream});
   off->call.label = off->label;
-  auto go_on = [off](Implementation& self, Clock::time_point until) -> Result<bool> {
-    if (self.progress().is_forked()) {
+  auto go_on = [this, off](Clock::time_point until) -> Result<bool> {
+    if (with_.progress.is_forked()) {
       off->lock.release();  // it is the parent's
-      return tl::unexpected(self.failures().news().value());
+      return tl::unexpected(with_.failures.news().value());
     }
     if (!off->entering) {
-      off->mutex = self.streams().calls_.device_submission();
+      off->mutex = calls_.device_submission();
       off->lock = std::unique_lock(*off->mutex, until);
       if (!off->lock) return false;
-      const std::lock_guard lock(self.streams().calls_.submission());
-      CCOLL_TRY(self.streams().enqueue(off->submitted));
-      off->entering = {off->submitted.is_captured, Clock::now(),
-                       self.streams().limit_of(off->call)};
+      const std::lock_guard lock(calls_.submission());
+      CCOLL_TRY(enqueue(off->submitted));
+      off->entering = {off->submitted.is_captured, Clock::now(), limit_of(off->call)};
     }
-    const auto entry = self.streams().enter(*off->submitted.stream_op, *off->entering, until);
+    const auto entry = enter(*off->submitted.stream_op, *off->entering, until);
     if (!entry) return tl::unexpected(entry.error());
     if (*entry != device::Entry::apart) return *entry == device::Entry::entered;
-    return self.streams().begin_by_host(off->call, off->stream).map([](const Work&) {
-      return true;
-    });
+    return begin_by_host(off->call, off->stream).map([](const Work&) { return true; });
   };
-  call_group::put_off({.communicator = communicator_.weak_from_this(),
+  call_group::put_off({.communicator = with_.progress.weak(with_.self),
                        .stream = stream,
                        .label = off->label,
                        .go_on = std::move(go_on),
-                       .together = communicator_.self().id()});
+                       .together = with_.self.id()});
 }
 
 Result<device::Entry> Streams::enter(device::StreamOp& stream_op, const Entering& entering,
@@ -394,9 +380,9 @@ Result<device::Entry> Streams::enter(device::StreamOp& stream_op, const Entering
   const bool differs = !entry && entry.error().kind == ErrorKind::mismatch && !entering.is_captured;
   std::optional<Failure> why;
   {
-    const Owner owned(communicator_.progress());
+    const Owner owned(with_.progress);
     const auto now = Clock::now();
-    if (const auto usable = communicator_.failures().usable(owned); !usable) {
+    if (const auto usable = with_.failures.usable(owned); !usable) {
       why = usable.error();
     } else {
       // From here on its time limit counts, and ranks that make other calls are looked for.
@@ -422,27 +408,26 @@ Failure Streams::not_entered(Owned owned, const Result<device::Entry>& entry, bo
   // If another rank has ended it for all, that rank tells why; here it is an earlier failure.
   const bool is_told = !entry && calls_.device_way()->is_aborted();
   if (is_told || (!entry && entry.error().kind == ErrorKind::mismatch)) {
-    communicator_.failures().break_with(owned, entry.error(), true);
+    with_.failures.break_with(owned, entry.error(), true);
   } else if (!entry) {
-    communicator_.failures().threw(owned, entry.error());
+    with_.failures.threw(owned, entry.error());
   } else {
-    communicator_.failures().break_with(
-        owned,
-        {ErrorKind::timed_out,
-         fmt::format(
-             "not all ranks of the process have made a call {}",
-             is_captured ? "while it was captured" : "that this rank's stream has not reached"),
-         std::nullopt},
-        true);
+    with_.failures.break_with(owned,
+                              {ErrorKind::timed_out,
+                               fmt::format("not all ranks of the process have made a call {}",
+                                           is_captured ? "while it was captured"
+                                                       : "that this rank's stream has not reached"),
+                               std::nullopt},
+                              true);
   }
-  return is_told ? communicator_.failures().usable(owned).error()
-                 : *communicator_.failures().broken(owned);
+  return is_told ? with_.failures.usable(owned).error() : *with_.failures.broken(owned);
 }
 
 void Streams::end_what_devices_made(Owned owned) {
-  communicator_.advance(owned, Attention::awaited);  // begins calls that streams have reached
-  communicator_.progress().wait(owned, {communicator_.progress().weak(), calls_.left_behind(owned)},
-                                Clock::now() + kForHosts);
+  with_.progress.operations().advance(
+      owned, Attention::awaited);  // begins calls that streams have reached
+  with_.progress.wait(owned, {with_.progress.weak(), calls_.left_behind(owned)},
+                      Clock::now() + kForHosts);
 }
 
 bool Streams::advance(Owned owned) {
@@ -454,8 +439,7 @@ bool Streams::advance(Owned owned) {
 
 void Streams::device_failed(Owned owned, const Failure& failure) {
   // The communicator may have heard of this failure meanwhile.
-  if (communicator_.failures().usable(owned))
-    communicator_.failures().break_with(owned, failure, true);
+  if (with_.failures.usable(owned)) with_.failures.break_with(owned, failure, true);
 }
 
 }  // namespace ccoll

@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "comm/api/call_group.hpp"
-#include "comm/api/implementation.hpp"
 #include "comm/progress/background.hpp"
 #include "comm/progress/owner.hpp"
 #include "comm/streams/stream_messages.hpp"
+#include "comm/streams/streams.hpp"
 
 namespace ccoll {
 namespace {
@@ -95,19 +95,19 @@ Status check_device_of(const void* data, int device) {
 }
 
 bool Streams::are_for(const void* input, const void* output) const {
-  if (!knows_devices_ || communicator_.progress().is_forked()) return false;
+  if (!knows_devices_ || with_.progress.is_forked()) return false;
   return has_device_way() || device::device_of(input) || device::device_of(output);
 }
 
 bool Streams::are_for(const Call& call) const {
-  if (!knows_devices_ || communicator_.progress().is_forked()) return false;
+  if (!knows_devices_ || with_.progress.is_forked()) return false;
   if (has_device_way() && suits_devices(call)) return true;
   if (call.op.factor_place() && device::device_of(call.op.factor_place())) return true;
-  return has_device_memory(call, communicator_.self().rank(), communicator_.self().size());
+  return has_device_memory(call, with_.self.rank(), with_.self.size());
 }
 
 bool Streams::are_for(std::span<const MessageRequest> requests) const {
-  if (!knows_devices_ || communicator_.progress().is_forked()) return false;
+  if (!knows_devices_ || with_.progress.is_forked()) return false;
   if (calls_.have_messages_to_post()) return true;
   return std::ranges::any_of(requests, [](const MessageRequest& request) {
     return request.block.count > 0 && device::device_of(request.block.data);
@@ -117,8 +117,7 @@ bool Streams::are_for(std::span<const MessageRequest> requests) const {
 Result<device::Staging*> Streams::staging_for(const device::StreamOpRequest& request) {
   // If the rank has declared no device, the memory's device counts.
   std::optional<int> device;
-  if (communicator_.self().options().device.ordinal != kHost)
-    device = communicator_.self().options().device.ordinal;
+  if (with_.self.options().device.ordinal != kHost) device = with_.self.options().device.ordinal;
   const auto check = [&](std::span<const device::MemoryRange> ranges) -> Status {
     for (const auto& range : ranges) {
       if (!device) device = device::device_of(range.data);
@@ -162,36 +161,35 @@ Result<std::shared_ptr<device::StreamOp>> Streams::stream_op(device::StreamOpReq
 
 Result<Streams::Submitted> Streams::submit(device::StreamOpRequest request, Operations shown,
                                            const Prepare& prepare) {
-  CCOLL_TRY(communicator_.self().called_from_outside());
+  CCOLL_TRY(with_.self.called_from_outside());
   auto stream_op = caught([&] { return this->stream_op(request); });
   if (!stream_op) {
     // If only this rank lacks something, the others would wait for it.
     if (stream_op.error().kind == ErrorKind::invalid_argument)
       return tl::unexpected(stream_op.error());
-    const Owner owned(communicator_.progress());
-    CCOLL_TRY(communicator_.failures().usable(owned));
-    communicator_.failures().threw(owned, stream_op.error());
-    return tl::unexpected(*communicator_.failures().broken(owned));
+    const Owner owned(with_.progress);
+    CCOLL_TRY(with_.failures.usable(owned));
+    with_.failures.threw(owned, stream_op.error());
+    return tl::unexpected(*with_.failures.broken(owned));
   }
   const bool is_captured = request.is_captured;
   // A graph's call has nobody to tell how it went.
   if (is_captured) shown.clear();
-  const auto call = std::make_shared<StreamCall>(
-      std::shared_ptr<StreamCalls>(communicator_.shared_from_this(), &calls_), *stream_op,
-      std::move(shown));
+  const auto call =
+      std::make_shared<StreamCall>(with_.progress.weak(calls_), *stream_op, std::move(shown));
   const auto state =
-      std::make_shared<Work::State>(Work::State{communicator_.progress().weak(), call->shown()});
+      std::make_shared<Work::State>(Work::State{with_.progress.weak(), call->shown()});
   const auto begin = prepare(*call, *stream_op, is_captured);
   {
-    const Owner owned(communicator_.progress());
-    CCOLL_TRY(communicator_.failures().usable(owned));
+    const Owner owned(with_.progress);
+    CCOLL_TRY(with_.failures.usable(owned));
     if (!is_captured) calls_.add(owned, call);
     if (begin) {
-      auto begun = communicator_.calls().begin(owned, begin->call, begin->in_stream);
+      auto begun = with_.collective_calls.begin(owned, begin->call, begin->in_stream);
       if (!begun) return tl::unexpected(begun.error());
       call->began(owned, std::move((*begun)->operations));
     }
-    communicator_.progress().settle(owned);
+    with_.progress.settle(owned);
   }
   return Submitted{Work(state), call, *stream_op, is_captured};
 }
@@ -201,10 +199,10 @@ Status Streams::enqueue(const Submitted& submitted) {
   if (put) return {};
   if (submitted.is_captured && !submitted.stream_op->is_made_by_device())
     return tl::unexpected(put.error());
-  const Owner owned(communicator_.progress());
-  CCOLL_TRY(communicator_.failures().usable(owned));
-  communicator_.failures().threw(owned, put.error());
-  return tl::unexpected(*communicator_.failures().broken(owned));
+  const Owner owned(with_.progress);
+  CCOLL_TRY(with_.failures.usable(owned));
+  with_.failures.threw(owned, put.error());
+  return tl::unexpected(*with_.failures.broken(owned));
 }
 
 Result<Work> Streams::put(const Submitted& submitted, std::optional<cudaStream_t> stream,
@@ -213,14 +211,14 @@ Result<Work> Streams::put(const Submitted& submitted, std::optional<cudaStream_t
     CCOLL_TRY(enqueue(submitted));
     return submitted.work;
   }
-  auto go_on = [submitted](Implementation& self, Clock::time_point) -> Result<bool> {
-    if (self.progress().is_forked()) return tl::unexpected(self.failures().news().value());
-    const std::lock_guard lock(self.streams().calls_.submission());
-    CCOLL_TRY(self.streams().enqueue(submitted));
-    const Owner owned(self.progress());
-    return self.failures().usable(owned).map([] { return true; });
+  auto go_on = [this, submitted](Clock::time_point) -> Result<bool> {
+    if (with_.progress.is_forked()) return tl::unexpected(with_.failures.news().value());
+    const std::lock_guard lock(calls_.submission());
+    CCOLL_TRY(enqueue(submitted));
+    const Owner owned(with_.progress);
+    return with_.failures.usable(owned).map([] { return true; });
   };
-  call_group::put_off({.communicator = communicator_.weak_from_this(),
+  call_group::put_off({.communicator = with_.progress.weak(with_.self),
                        .stream = stream,
                        .label = std::string(label),
                        .go_on = std::move(go_on)});
@@ -228,12 +226,11 @@ Result<Work> Streams::put(const Submitted& submitted, std::optional<cudaStream_t
 }
 
 Result<Work> Streams::begin(Call call, std::optional<cudaStream_t> stream) {
-  if (communicator_.progress().is_forked())
-    return tl::unexpected(communicator_.failures().news().value());
+  if (with_.progress.is_forked()) return tl::unexpected(with_.failures.news().value());
   if ((has_rows(call.input) || has_rows(call.output)) && are_for(call)) return rows_on_gpu(call);
   if (!has_device_way() || !suits_devices(call)) return begin_by_host(std::move(call), stream);
-  CCOLL_TRY(check_buffers(call, communicator_.self().rank(), communicator_.self().size(),
-                          communicator_.self().options().device.ordinal));
+  CCOLL_TRY(check_buffers(call, with_.self.rank(), with_.self.size(),
+                          with_.self.options().device.ordinal));
   // A call that is put off locks when its turn comes: this thread may hold the lock for an earlier
   // one.
   std::unique_lock lock(*calls_.device_submission(), std::defer_lock);
@@ -281,7 +278,7 @@ Result<Work> Streams::begin_by_host(Call call, std::optional<cudaStream_t> strea
 }
 
 Result<DividedCall> Streams::in_parts(const Call& call) {
-  DividedCall divided(call, communicator_.self().rank(), communicator_.self().size());
+  DividedCall divided(call, with_.self.rank(), with_.self.size());
   for (const auto& whole : divided.copied())
     for (const auto* const ranges : {&whole.reads, &whole.writes})
       for (const auto& range : *ranges)
@@ -289,17 +286,16 @@ Result<DividedCall> Streams::in_parts(const Call& call) {
   // Products, widened elements and input copies take host memory for the whole call anyway.
   const bool may_be =
       call.op.form() != Reduction::Form::premultiplied_sum && !needs_input_copy(call);
-  if (!may_be || !divided.is_large(communicator_.self().options().device.staging_bytes))
-    return divided;
-  const Owner owned(communicator_.progress());
-  if (!communicator_.failures().usable(owned)) return divided;
-  const auto plan = communicator_.failures().guarded(owned, [&] {
-    return std::optional(communicator_.calls().plan_for(owned, call, signature_of(call)));
+  if (!may_be || !divided.is_large(with_.self.options().device.staging_bytes)) return divided;
+  const Owner owned(with_.progress);
+  if (!with_.failures.usable(owned)) return divided;
+  const auto plan = with_.failures.guarded(owned, [&] {
+    return std::optional(with_.collective_calls.plan_for(owned, call, signature_of(call)));
   });
   // Without a plan the call fails as soon as it begins.
-  if (plan && *plan && !is_widened(call, (**plan)->algorithm(), communicator_.self().size()))
+  if (plan && *plan && !is_widened(call, (**plan)->algorithm(), with_.self.size()))
     divided.divide((**plan)->windows(call.block_counts, call.output_counts),
-                   communicator_.self().options().device.staging_bytes);
+                   with_.self.options().device.staging_bytes);
   return divided;
 }
 
@@ -315,17 +311,15 @@ std::optional<StreamedCall> Streams::begun_in_order(
   watched.begin_when_reached([this, made, label = std::string(made.call.label)](
                                  Owned owned) mutable {
     made.call.label = label;
-    return communicator_.calls().begin(owned, made.call, made.in_stream).map([](const auto& begun) {
-      return std::move(begun->operations);
-    });
+    return with_.collective_calls.begin(owned, made.call, made.in_stream)
+        .map([](const auto& begun) { return std::move(begun->operations); });
   });
   return std::nullopt;
 }
 
 Result<Work> Streams::begin(std::vector<std::shared_ptr<MessageOperation>> operations,
                             std::chrono::milliseconds timeout, std::optional<cudaStream_t> stream) {
-  if (communicator_.progress().is_forked())
-    return tl::unexpected(communicator_.failures().news().value());
+  if (with_.progress.is_forked()) return tl::unexpected(with_.failures.news().value());
   // Held throughout: a message may end only after one that is called later.
   const std::lock_guard lock(calls_.submission());
   bool needs_flush = false;
@@ -335,15 +329,14 @@ Result<Work> Streams::begin(std::vector<std::shared_ptr<MessageOperation>> opera
       CCOLL_TRY(check_end_of(buffer, begin));
   }
   StreamMessages messages(operations, [&](MessageOperation& operation) {
-    return communicator_.self().options().device.direct_messages &&
-           make_direct(operation, needs_flush);
+    return with_.self.options().device.direct_messages && make_direct(operation, needs_flush);
   });
   const auto bytes = messages.whole_bytes();
   // If there is none, submit() reports it.
   const auto staging = caught([&] { return staging_for(messages.request(stream)); });
   if (staging && (bytes > kMostWhole || !(*staging)->has_block(bytes))) {
     auto in_pieces =
-        messages.in_pieces(std::max(communicator_.self().options().eager_limit, kMostWholeOfMany));
+        messages.in_pieces(std::max(with_.self.options().eager_limit, kMostWholeOfMany));
     if ((*staging)->suits_pieces(in_pieces.request(stream))) messages = std::move(in_pieces);
   }
   Operations shown;
@@ -358,7 +351,7 @@ Result<Work> Streams::begin(std::vector<std::shared_ptr<MessageOperation>> opera
       // Make new ones each time: a graph comes again.
       std::vector<std::shared_ptr<MessageOperation>> copies;
       for (const auto& operation : operations) copies.push_back(MessageOperation::like(*operation));
-      return communicator_.message_calls().begin(owned, copies, timeout).map([&] {
+      return with_.message_calls.begin(owned, copies, timeout).map([&] {
         return Operations(copies.begin(), copies.end());
       });
     });
@@ -376,13 +369,13 @@ Status Streams::run(const Call& call) {
   const auto signature = signature_of(call);
   const Collectives::Blocking blocking{signature, std::nullopt};
   {
-    const Owner owned(communicator_.progress());
-    CCOLL_TRY(communicator_.calls().alone(owned, call));
-    communicator_.under_way().collectives(owned).block(blocking);
+    const Owner owned(with_.progress);
+    CCOLL_TRY(with_.collective_calls.alone(owned, call));
+    with_.under_way.collectives(owned).block(blocking);
   }
   const auto unblock = [this](const void*) {
-    const Owner owned(communicator_.progress());
-    communicator_.under_way().collectives(owned).unblock();
+    const Owner owned(with_.progress);
+    with_.under_way.collectives(owned).unblock();
   };
   const std::unique_ptr<const Collectives::Blocking, decltype(unblock)> blocked(&blocking, unblock);
   auto work = begin(call, std::nullopt);

@@ -18,12 +18,19 @@
 #include <vector>
 
 #include "comm/api/call.hpp"
+#include "comm/collectives/collective_calls.hpp"
 #include "comm/collectives/plan_cache.hpp"
+#include "comm/collectives/planner.hpp"
+#include "comm/failures/failures.hpp"
+#include "comm/groups/self.hpp"
+#include "comm/messages/message_calls.hpp"
 #include "comm/messages/messages.hpp"
+#include "comm/progress/progress.hpp"
 #include "comm/streams/device_ways.hpp"
 #include "comm/streams/in_stream.hpp"
 #include "comm/streams/stream_calls.hpp"
 #include "comm/streams/stream_parts.hpp"
+#include "comm/under_way.hpp"
 #include "system/log.hpp"
 
 namespace ccoll {
@@ -34,10 +41,17 @@ struct DoorAddress;
 
 class Streams {
  public:
-  using Implementation = Communicator::Implementation;
-
-  Streams(Implementation& communicator, StreamCalls& calls)
-      : communicator_(communicator), calls_(calls) {}
+  /// The parts that calls are made with.
+  struct With {
+    const Self& self;
+    const Planner& planner;
+    Progress& progress;
+    UnderWay& under_way;
+    Failures& failures;
+    CollectiveCalls& collective_calls;
+    MessageCalls& message_calls;
+  };
+  explicit Streams(const With& with) : with_(with), calls_(with.under_way.in_streams()) {}
 
   /// One round over what is under way; true if anything moved.
   bool advance(Owned owned);
@@ -67,9 +81,6 @@ class Streams {
   Result<Work> begin(Call call, std::optional<cudaStream_t> stream);
   Result<Work> begin(std::vector<std::shared_ptr<MessageOperation>> operations,
                      std::chrono::milliseconds timeout, std::optional<cudaStream_t> stream);
-  /// For requests that are not checked yet (comm/api/message_requests.cpp).
-  Result<Work> begin(std::string_view call, std::span<const MessageRequest> requests,
-                     const CallOptions& options);
   /// Runs it in a stream of the communicator's own and waits for it; throws its failure.
   Status run(const Call& call);
 
@@ -152,7 +163,7 @@ class Streams {
   /// Logs it once per level.
   void log_not_direct(LogLevel level, Rank peer, std::string_view why);
 
-  Implementation& communicator_;
+  const With with_;
   StreamCalls& calls_;          ///< by its own tags
   DeviceWayPick device_way_;    // immutable after find_device_way
   bool knows_devices_ = false;  // immutable after find_device: CUDA is in use here

@@ -146,14 +146,14 @@ Result<Question> question(const Implementation& communicator, std::string_view o
   auto problem = communicator.planner().problem_of(*asked);
   auto forced = communicator.planner().forced(asked->algorithm);
   forced.order = order_of(asked->op, asked->type, communicator.planner().is_deterministic());
-  if (!communicator.streams().has_device_way() || !suits_devices(*asked)) {
+  if (!communicator.device_programs().has_way() || !suits_devices(*asked)) {
     std::string rounded;
     if (asked->ragged() && !sizes_are_private(problem) && problem.count != count)
       rounded = fmt::format("planned as if its blocks had {} elements\n", problem.count);
     return Question{std::move(problem), asked->type, forced, communicator.planner().costs(),
                     std::move(rounded)};
   }
-  const auto& pick = communicator.streams().device_way();
+  const auto& pick = communicator.device_programs().pick();
   const auto limits = device_limits(pick.way).front();
   return Question{std::move(problem), asked->type, limited(forced, limits),
                   device_costs(pick.way, communicator.self().size(), pick.gpus, limits),

@@ -16,7 +16,7 @@ namespace {
 
 using Implementation = Communicator::Implementation;
 
-/// What `make` makes by the parent's Groups; throws the failure that keeps it from that.
+/// Returns the result of `make`, which gets the parent's Groups; throws its failure.
 template <typename Make>
 auto made_of(Implementation& parent, std::string_view call, const GroupOptions& options,
              Make make) {

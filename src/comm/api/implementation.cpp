@@ -95,14 +95,14 @@ Result<Child> Communicator::Implementation::make_child(std::shared_ptr<Member> m
 Status Communicator::Implementation::make_whole() {
   const std::stop_callback ended(Patience::of_thread().stop,
                                  [this] { abort("its start-up was ended"); });
-  CCOLL_TRY(streams_.find_device());
+  CCOLL_TRY(device_programs_.find_device());
   progress_.start(self_.service()->context(), {shared_from_this(), &progress_},
                   {planner_.is_oversubscribed(), planner_.fills_cores()});
   dumps_.begin({shared_from_this(), &dumps_});
   self_.control().subscribe(self_.id(),
                             std::shared_ptr<ControlObserver>(shared_from_this(), &control_news_));
   subscribed_ = true;
-  return streams_.find_device_way();
+  return device_programs_.find_way();
 }
 
 void Communicator::Implementation::configure() {
@@ -147,7 +147,7 @@ Status Communicator::Implementation::close(bool is_told) {
       failures_.break_with(owned, failure, true);
       late = verdict.broken();
     };
-    if (streams_.has_device_way() && !verdict.broken()) streams_.end_what_devices_made(owned);
+    if (device_programs_.has_way() && !verdict.broken()) streams_.end_what_devices_made(owned);
     was_told = verdict.broken().has_value();
     if (!was_told) dumps_.write_requested(owned);
     // A lost link may only mean that its rank has left.

@@ -32,6 +32,7 @@
 #include "comm/progress/progress.hpp"
 #include "comm/record/dumps.hpp"
 #include "comm/record/record.hpp"
+#include "comm/streams/device_programs.hpp"
 #include "comm/streams/streams.hpp"
 #include "comm/under_way.hpp"
 
@@ -59,6 +60,7 @@ class Communicator::Implementation final
   UnderWay& under_way() { return under_way_; }
   CollectiveCalls& calls() { return calls_; }
   MessageCalls& message_calls() { return message_calls_; }
+  const DevicePrograms& device_programs() const { return device_programs_; }
   Streams& streams() { return streams_; }
   const Streams& streams() const { return streams_; }
   Failures& failures() { return failures_; }
@@ -132,7 +134,10 @@ class Communicator::Implementation final
       {self_, planner_, progress_, record_, under_way_, failures_, limits_, waits_, comparison_}};
   MessageCalls message_calls_{
       {self_, planner_, progress_, record_, under_way_, failures_, limits_}};
-  Streams streams_{{self_, planner_, progress_, under_way_, failures_, calls_, message_calls_}};
+  DevicePrograms device_programs_{
+      {self_, planner_, progress_, failures_, calls_, under_way_.in_streams()}};
+  Streams streams_{
+      {self_, progress_, under_way_, failures_, calls_, message_calls_, device_programs_}};
   Survivors survivors_{self_, progress_, failures_, births_};
   Exchange exchange_{self_, progress_, calls_};
   Groups groups_{

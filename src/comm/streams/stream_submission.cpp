@@ -94,14 +94,19 @@ Status check_device_of(const void* data, int device) {
   return check_place(device::device_of(data), device);
 }
 
+Streams::Streams(const With& with)
+    : with_(with),
+      calls_(with.under_way.in_streams()),
+      knows_devices_(with.self.options().device.ordinal != kHost || device::is_cuda_in_use()) {}
+
 bool Streams::are_for(const void* input, const void* output) const {
   if (!knows_devices_ || with_.progress.is_forked()) return false;
-  return has_device_way() || device::device_of(input) || device::device_of(output);
+  return with_.device_programs.has_way() || device::device_of(input) || device::device_of(output);
 }
 
 bool Streams::are_for(const Call& call) const {
   if (!knows_devices_ || with_.progress.is_forked()) return false;
-  if (has_device_way() && suits_devices(call)) return true;
+  if (with_.device_programs.has_way() && suits_devices(call)) return true;
   if (call.op.factor_place() && device::device_of(call.op.factor_place())) return true;
   return has_device_memory(call, with_.self.rank(), with_.self.size());
 }
@@ -228,7 +233,8 @@ Result<Work> Streams::put(const Submitted& submitted, std::optional<cudaStream_t
 Result<Work> Streams::begin(Call call, std::optional<cudaStream_t> stream) {
   if (with_.progress.is_forked()) return tl::unexpected(with_.failures.news().value());
   if ((has_rows(call.input) || has_rows(call.output)) && are_for(call)) return rows_on_gpu(call);
-  if (!has_device_way() || !suits_devices(call)) return begin_by_host(std::move(call), stream);
+  if (!with_.device_programs.has_way() || !suits_devices(call))
+    return begin_by_host(std::move(call), stream);
   CCOLL_TRY(check_buffers(call, with_.self.rank(), with_.self.size(),
                           with_.self.options().device.ordinal));
   // A call that is put off locks when its turn comes: this thread may hold the lock for an earlier
@@ -240,8 +246,7 @@ Result<Work> Streams::begin(Call call, std::optional<cudaStream_t> stream) {
         "the previous call, which another thread of this rank made, was not submitted in time");
   const auto on_device = [&]() -> Result<OnDevice> {
     const std::lock_guard loading(calls_.submission());
-    return device_program_for(call).map(
-        [](const auto* found) { return found ? *found : OnDevice{}; });
+    return with_.device_programs.program_for(call);
   }();
   if (!on_device) return tl::unexpected(on_device.error());
   if (on_device->program) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A communicator's part for calls in CUDA streams: which calls belong there, how they get into
-/// streams, and how devices make collectives. It looks after them by StreamCalls. Without a GPU all
-/// it does is to say that no call belongs there.
+/// A communicator's part for calls in CUDA streams: which calls belong there, and how they get into
+/// streams. It looks after them by StreamCalls. Without a GPU all it does is to say that no call
+/// belongs there.
 ///
 /// Calls come with arguments already checked, from callers that do not hold the owner flag.
 
@@ -14,19 +14,16 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "comm/api/call.hpp"
 #include "comm/collectives/collective_calls.hpp"
-#include "comm/collectives/plan_cache.hpp"
-#include "comm/collectives/planner.hpp"
 #include "comm/failures/failures.hpp"
 #include "comm/groups/self.hpp"
 #include "comm/messages/message_calls.hpp"
 #include "comm/messages/messages.hpp"
 #include "comm/progress/progress.hpp"
-#include "comm/streams/device_ways.hpp"
+#include "comm/streams/device_programs.hpp"
 #include "comm/streams/in_stream.hpp"
 #include "comm/streams/stream_calls.hpp"
 #include "comm/streams/stream_parts.hpp"
@@ -34,37 +31,23 @@
 #include "system/log.hpp"
 
 namespace ccoll {
-namespace device {
-class ExchangeDoor;
-struct DoorAddress;
-}  // namespace device
-
 class Streams {
  public:
   /// The parts that calls are made with.
   struct With {
     const Self& self;
-    const Planner& planner;
     Progress& progress;
     UnderWay& under_way;
     Failures& failures;
     CollectiveCalls& collective_calls;
     MessageCalls& message_calls;
+    DevicePrograms& device_programs;
   };
-  explicit Streams(const With& with) : with_(with), calls_(with.under_way.in_streams()) {}
+  explicit Streams(const With& with);
 
   /// One round over what is under way; true if anything moved.
   bool advance(Owned owned);
 
-  // device_calls.cpp
-
-  /// Takes the resources that calls in streams need, if this rank has a GPU.
-  Status find_device();
-  /// Finds how devices make collectives. Collective if they use stream steps.
-  Status find_device_way();
-  /// How devices make collectives, and why that way was picked.
-  const DeviceWayPick& device_way() const { return device_way_; }
-  bool has_device_way() const { return calls_.device_way() != nullptr; }
   /// Lets other hosts end their parts: a caller learns from its stream alone that a call is over.
   void end_what_devices_made(Owned owned);
 
@@ -88,24 +71,6 @@ class Streams {
   // device_calls.cpp
   /// Breaks the communicator: a device's result is incomplete.
   void device_failed(Owned owned, const Failure& failure);
-  void log_device_way() const;
-  Status make_device_way(std::span<const PeerAddress> ranks);
-  Status join_team(std::shared_ptr<device::Staging> staging, std::span<const PeerAddress> ranks);
-  void take_device_way(std::shared_ptr<device::DeviceWay> way);
-  Status make_group(Result<std::shared_ptr<device::Staging>> staging);
-  Result<std::shared_ptr<device::DeviceWay>> meet_for_group(
-      device::ExchangeDoor& door, std::span<const device::DoorAddress> addresses,
-      std::shared_ptr<device::Staging> staging) const;
-  /// Gathers every rank's `mine`, by rank.
-  Status tell_all_at_start(const void* mine, void* everyones, std::size_t bytes);
-  /// How devices make a checked call that suits_devices(). Null: the host makes it, on all ranks.
-  /// The caller holds the streams' submission().
-  struct OnDevice {
-    Algorithm algorithm;
-    std::shared_ptr<const device::DeviceProgram> program;
-  };
-  Result<const OnDevice*> device_program_for(const Call& call);
-  Result<OnDevice> load_device_program(const Call& call, const Signature& asked);
   /// Returns nothing if the ranks' streams are captured apart: then the host makes it on all ranks.
   /// Holds the streams' device_submission(), unless this thread's open group has put off calls.
   Result<std::optional<Work>> begin_on_device(const Call& call, std::optional<cudaStream_t> stream,
@@ -164,15 +129,10 @@ class Streams {
   void log_not_direct(LogLevel level, Rank peer, std::string_view why);
 
   const With with_;
-  StreamCalls& calls_;          ///< by its own tags
-  DeviceWayPick device_way_;    // immutable after find_device_way
-  bool knows_devices_ = false;  // immutable after find_device: CUDA is in use here
+  StreamCalls& calls_;        ///< by its own tags
+  const bool knows_devices_;  ///< CUDA is in use here
   /// One bit per log level.
   std::atomic<unsigned> logged_not_direct_{0};
-  // guarded by the streams' submission()
-  /// How devices make each call, if they do.
-  std::unordered_map<Signature, OnDevice, SignatureHash> programs_;
-  bool has_logged_refusal_ = false;  ///< about a call that fits no device
 };
 
 }  // namespace ccoll

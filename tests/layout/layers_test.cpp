@@ -72,7 +72,7 @@ const std::map<std::string, std::string> kMayInclude = {
      "comm/progress comm/record"},
     {"comm/progress", "core system schedule transport"},
     {"comm/record",
-     "core system schedule rendezvous engine comm comm/api comm/collectives comm/failures "
+     "core system schedule rendezvous engine comm comm/collectives comm/failures "
      "comm/groups comm/progress comm/record/dump comm/record/trace"},
     {"comm/record/dump", ""},
     {"comm/record/trace", "core system schedule algorithms"},
@@ -228,6 +228,17 @@ TEST_CASE("layers: others include a room's headers only at its door", "[layout][
       CHECK(kDoors.contains(include));
       seen++;
     }
+  }
+  CHECK(seen > 0);
+}
+
+TEST_CASE("layers: no part of a communicator knows the whole", "[layout][unit]") {
+  std::size_t seen = 0;
+  for (const auto& source : sources()) {
+    if (std::ranges::count(source.includes, "comm/api/implementation.hpp") == 0) continue;
+    CAPTURE(source.name);
+    CHECK(source.folder() == "comm/api");
+    seen++;
   }
   CHECK(seen > 0);
 }

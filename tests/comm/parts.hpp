@@ -27,12 +27,16 @@
 #include "comm/failures/limits.hpp"
 #include "comm/failures/waits.hpp"
 #include "comm/groups/births.hpp"
+#include "comm/groups/exchange.hpp"
+#include "comm/groups/groups.hpp"
 #include "comm/groups/member.hpp"
 #include "comm/groups/self.hpp"
 #include "comm/groups/survivors.hpp"
 #include "comm/messages/message_calls.hpp"
 #include "comm/progress/owner.hpp"
 #include "comm/record/dumps.hpp"
+#include "comm/streams/device_programs.hpp"
+#include "comm/streams/streams.hpp"
 #include "comm/under_way.hpp"
 
 namespace ccoll::test {
@@ -49,7 +53,8 @@ class NotedControl final : public Control {
     Failure failure;
   };
 
-  explicit NotedControl(std::uint32_t size) : table_(size) {}
+  /// The table says `each` of every rank.
+  explicit NotedControl(std::uint32_t size, const PeerAddress& each = {}) : table_(size, each) {}
 
   void accept(net::Stream /*stream*/) override {}
   Status join(Store& /*store*/) override { return {}; }
@@ -59,7 +64,9 @@ class NotedControl final : public Control {
   void subscribe(std::uint64_t /*communicator*/,
                  std::weak_ptr<ControlObserver> /*observer*/) override {}
   void unsubscribe(std::uint64_t /*communicator*/) override {}
-  void settle() override {}
+  void settle() override {
+    if (on_settle) on_settle();
+  }
   void flood(std::uint64_t communicator, const Failure& failure) override {
     floods.push_back({communicator, failure});
     if (on_flood) on_flood();
@@ -104,7 +111,7 @@ class NotedControl final : public Control {
   std::vector<std::vector<std::uint32_t>> probes;
   std::vector<RollCall> rolls;
   std::vector<Failure> given_up;
-  std::function<void()> on_flood;
+  std::function<void()> on_flood, on_settle;
   std::function<void(Headcount&)> on_roll, on_give_up;  ///< answer a roll call, and its end
 
  private:
@@ -118,19 +125,22 @@ inline std::atomic<Clock::time_point> shown_time{Clock::time_point{std::chrono::
 inline Clock::time_point now_shown() { return shown_time; }
 inline void pass(Clock::duration time) { shown_time = now_shown() + time; }
 
+/// No machine has so many GPUs: a rank whose GPU this is has none.
+inline constexpr int kNoSuchGpu = 1000;
+
 /// Ranks with the same communicator reach each other.
 class Parts : public Progress::Operations, public Failures::Audience {
  public:
   /// Rank `rank` of `group.size()`, whose numbers in the job `group` has.
   Parts(Rank rank, std::vector<std::uint32_t> group, std::uint64_t communicator,
-        const CommunicatorOptions& options = {})
-      : control(std::make_shared<NotedControl>(1 + std::ranges::max(group))),
-        self(member_of(group[rank], control), communicator, options, Group(group, group[rank])) {
-    progress.start(context_, held_, {});
-    const Owner owned(progress);
-    under_way.messages(owned).record(&record.recorder(), nullptr);
-  }
-  ~Parts() {
+        const CommunicatorOptions& options = {}, const PeerAddress& each = {})
+      : Parts(std::make_shared<NotedControl>(1 + std::ranges::max(group), each), nullptr,
+              communicator, options, Group(group, group[rank])) {}
+  /// A communicator that `parent`'s rank makes, with the same control path and transports.
+  Parts(const Parts& parent, std::uint64_t communicator, const CommunicatorOptions& options,
+        const Group& group)
+      : Parts(parent.control, parent.self.member(), communicator, options, group) {}
+  virtual ~Parts() {
     {
       const Owner owned(progress);
       if (!failures.broken(owned)) failures.break_with(owned, Failures::destroyed(), false);
@@ -139,6 +149,11 @@ class Parts : public Progress::Operations, public Failures::Audience {
   }
   Parts(const Parts&) = delete;
   Parts& operator=(const Parts&) = delete;
+
+  /// The communicator as its maker sees it.
+  static Child as_child(const std::shared_ptr<Parts>& parts) {
+    return {{parts, nullptr}, parts->self, parts->failures.verdict(), parts->news, parts->groups};
+  }
 
   // Each takes the owner flag; the caller does not hold it.
 
@@ -203,12 +218,14 @@ class Parts : public Progress::Operations, public Failures::Audience {
   bool advance(Owned owned, Attention attention) override {
     if (failures.verdict().has_news() && failures.take_news(owned)) return true;
     const auto& verdict = failures.verdict();
+    bool moved = under_way.in_streams().busy(owned) && streams.advance(owned);
     if (verdict.broken() || verdict.suspicion()) return false;
-    bool moved = !under_way.collectives(owned).empty() && calls.advance(owned);
+    moved |= !under_way.collectives(owned).empty() && calls.advance(owned);
     if (verdict.broken() || verdict.suspicion()) return false;
     auto messages_moved = under_way.messages(owned).advance(attention);
     if (!messages_moved) return failures.failed(owned, messages_moved.error()), false;
     moved |= *messages_moved;
+    if (under_way.in_streams().busy(owned)) moved |= streams.advance(owned);
     if (moved) progress.move(owned);
     return moved;
   }
@@ -242,8 +259,21 @@ class Parts : public Progress::Operations, public Failures::Audience {
   }
 
   std::vector<std::string> heard_of;  ///< as the failures' audience
+  /// Makes the communicators that the groups ask for.
+  std::function<Result<Child>(std::uint64_t id, const CommunicatorOptions& options, Group group)>
+      make_child;
 
  private:
+  /// Null: a member of its own.
+  Parts(std::shared_ptr<NotedControl> noted, std::shared_ptr<Member> member,
+        std::uint64_t communicator, const CommunicatorOptions& options, const Group& group)
+      : control(std::move(noted)),
+        self(member ? std::move(member) : member_of(group.job_rank(group.rank()), control),
+             communicator, options, group) {
+    progress.start(context_, held_, {});
+    const Owner owned(progress);
+    under_way.messages(owned).record(&record.recorder(), nullptr);
+  }
   static std::shared_ptr<Member> member_of(std::uint32_t job_rank,
                                            const std::shared_ptr<NotedControl>& control) {
     TransportContext context;
@@ -275,6 +305,13 @@ class Parts : public Progress::Operations, public Failures::Audience {
   CollectiveCalls calls{
       {self, planner, progress, record, under_way, failures, limits, waits, comparison}};
   MessageCalls message_calls{{self, planner, progress, record, under_way, failures, limits}};
+  DevicePrograms device_programs{
+      {self, planner, progress, failures, calls, under_way.in_streams()}};
+  Streams streams{{self, progress, under_way, failures, calls, message_calls, device_programs}};
+  Exchange exchange{self, progress, calls};
+  Groups groups{{self, progress, failures, calls, exchange, births, survivors,
+                 [this](const auto& /*member*/, std::uint64_t id, const auto& options,
+                        Group group) { return make_child(id, options, std::move(group)); }}};
 
  private:
   const std::shared_ptr<Progress> held_{&progress, [](Progress*) {}};

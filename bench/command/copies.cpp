@@ -4,17 +4,19 @@
 #include <fmt/format.h>
 
 #include "comm/groups/copy_calibration.hpp"
+#include "rendezvous/identity.hpp"
 #include "transport/copy_costs.hpp"
 
 namespace ccoll::bench {
 
 std::string copies_text(const Operation& op, std::uint64_t bytes) {
   if (op.reduces || bytes < CopyCosts::kSizes.front()) return {};
-  if (copy_costs_path().empty())
+  const auto file = copy_costs_file(usable_cores());
+  if (!file)
     return "\nCopies from process to process: jobs here use no measured costs (CCOLL_TUNE_FILE is "
            "set, or there is no cache directory). Calls begin with fixed rules, and try both "
            "ways.\n";
-  auto costs = kept_copy_costs(copy_costs_path());
+  auto costs = kept_copy_costs(*file);
   const bool is_kept = costs.has_value();
   if (!costs) costs = measure_copy_costs();
   if (!costs)

@@ -37,4 +37,8 @@ asio::awaitable<Result<Purpose>> answer(
     Socket& socket, Credentials credentials, std::chrono::milliseconds timeout,
     std::function<void()> proven = [] {});
 
+/// Does what a process's first answer() would do while its client waits: OpenSSL takes some 6
+/// million instructions to make itself ready. Any thread may call it.
+void prepare_to_answer();
+
 }  // namespace ccoll::net

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <asio/ip/v6_only.hpp>
+#include <asio/post.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
@@ -11,6 +12,7 @@
 #include "core/os_error.hpp"
 #include "net/accept.hpp"
 #include "net/address.hpp"
+#include "net/handshake.hpp"
 #include "net/pending_handshakes.hpp"
 #include "net/silenceable.hpp"
 #include "system/file_descriptor.hpp"
@@ -161,6 +163,7 @@ Result<std::unique_ptr<Listener>> Listener::open(std::shared_ptr<Service> servic
     CCOLL_TRY(told(*endpoint, bind(acceptor, *endpoint)));
   auto state =
       std::make_shared<State>(std::move(acceptor), std::move(credentials), std::move(handler));
+  asio::post(service->context(), prepare_to_answer);
   return std::make_unique<TcpListener>(std::move(service), std::move(state));
 }
 

@@ -9,7 +9,7 @@
 #include <sstream>
 #include <vector>
 
-#include "system/kernel_file.hpp"
+#include "system/read_file.hpp"
 
 namespace ccoll {
 namespace {

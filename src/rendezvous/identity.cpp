@@ -14,8 +14,8 @@
 #include <string>
 
 #include "rendezvous/cpu_quota.hpp"
-#include "system/kernel_file.hpp"
 #include "system/process_mutex.hpp"
+#include "system/read_file.hpp"
 #include "system/variables.hpp"
 
 namespace ccoll {

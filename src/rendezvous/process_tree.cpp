@@ -9,7 +9,7 @@
 #include <optional>
 #include <sstream>
 
-#include "system/kernel_file.hpp"
+#include "system/read_file.hpp"
 
 namespace ccoll {
 namespace {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "rendezvous/open_store.hpp"
-#include "system/private_file.hpp"
+
+#include "system/read_file.hpp"
 
 namespace ccoll {
 

@@ -2,7 +2,6 @@
 #include "run/launch.hpp"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -20,6 +19,7 @@
 #include "rendezvous/open_store.hpp"
 #include "run/nodes.hpp"
 #include "run/supervisor.hpp"
+#include "system/random.hpp"
 #include "system/variables.hpp"
 #include "system/write_all.hpp"
 
@@ -108,11 +108,11 @@ struct Token {
 };
 
 Result<Token> fresh_token(const std::string& directory) {
-  std::array<unsigned char, 32> random;
-  if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
-    return fail(ErrorKind::internal, "no random bytes: {}", os_error(errno));
+  std::array<std::byte, 32> random;
+  CCOLL_TRY(fill_random(random));
   Token token{directory + "/token", {}};
-  for (const unsigned char byte : random) token.secret += fmt::format("{:02x}", byte);
+  for (const auto byte : random)
+    token.secret += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
   if (auto written = write_file(token.path, token.secret); !written)
     return fail(ErrorKind::exhausted, "the job's token: {}", written.error().message);
   return token;

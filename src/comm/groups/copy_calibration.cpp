@@ -16,7 +16,7 @@
 #include "rendezvous/identity.hpp"
 #include "system/file_descriptor.hpp"
 #include "system/log.hpp"
-#include "system/private_file.hpp"
+#include "system/read_file.hpp"
 #include "system/variables.hpp"
 #include "system/write_all.hpp"
 
@@ -46,31 +46,27 @@ bool is_old(const std::string& path) {
   return error || std::filesystem::file_time_type::clock::now() - written > std::chrono::hours(1);
 }
 
-/// The costs at `path`, or that there are none; fails if that file says nothing of this boot.
-Result<std::optional<CopyCosts>> read_kept(const std::string& path) {
-  const auto origin = costs_origin();
-  if (!origin) return tl::unexpected(origin.error());
-  const auto text = read_private_file("costs of copies", path, kMostCopiesBytes);
+/// The costs in the file, or that there are none; fails if it says nothing of that origin.
+Result<std::optional<CopyCosts>> read_kept(const CopyCostsFile& file) {
+  const auto text = read_private_file("costs of copies", file.path, kMostCopiesBytes);
   if (!text) return tl::unexpected(text.error());
-  return parse_kept(*text, *origin);
+  return parse_kept(*text, file.origin);
 }
 
 /// Whether the file leaves nothing to measure.
-bool has_answer(const std::string& path) {
-  const auto kept = read_kept(path);
-  return kept && (*kept || !is_old(path));
+bool has_answer(const CopyCostsFile& file) {
+  const auto kept = read_kept(file);
+  return kept && (*kept || !is_old(file.path));
 }
 
 }  // namespace
 
-std::string copy_costs_path() {
-  return read_variable("CCOLL_TUNE_FILE") ? std::string() : cache_path("copies");
-}
-
-Result<std::string> costs_origin() {
+std::optional<CopyCostsFile> copy_costs_file(unsigned cores) {
+  if (read_variable("CCOLL_TUNE_FILE")) return std::nullopt;
+  auto path = cache_path("copies");
   const auto boot = boot_identity();
-  if (!boot) return tl::unexpected(boot.error());
-  return fmt::format("boot {} cores {}", *boot, usable_cores());
+  if (path.empty() || !boot) return std::nullopt;
+  return CopyCostsFile{std::move(path), fmt::format("boot {} cores {}", *boot, cores)};
 }
 
 std::string kept_text(std::string_view origin, const std::optional<CopyCosts>& costs) {
@@ -88,26 +84,24 @@ Result<std::optional<CopyCosts>> parse_kept(std::string_view text, std::string_v
   return *costs;
 }
 
-std::optional<CopyCosts> kept_copy_costs(const std::string& path) {
-  if (path.empty()) return std::nullopt;
-  return read_kept(path).value_or(std::nullopt);
+std::optional<CopyCosts> kept_copy_costs(const CopyCostsFile& file) {
+  return read_kept(file).value_or(std::nullopt);
 }
 
-void learn_copy_costs(const std::string& path) {
+void learn_copy_costs(const CopyCostsFile& file) {
   if (known_copy_costs()) return;
-  if (const auto costs = kept_copy_costs(path)) know_copy_costs(costs);
+  if (const auto costs = kept_copy_costs(file)) know_copy_costs(costs);
 }
 
-void measure_and_keep_copy_costs(const std::string& path) {
-  const auto origin = costs_origin();
-  if (path.empty() || !origin || has_answer(path)) return;
-  const auto lock = lock_directory_of(path);
+void measure_and_keep_copy_costs(const CopyCostsFile& file) {
+  if (has_answer(file)) return;
+  const auto lock = lock_directory_of(file.path);
   // Another process may have measured since this one looked. What cannot be kept would be measured
   // for every job.
-  const auto directory = std::filesystem::path(path).parent_path();
-  if (!lock.open() || ::access(directory.c_str(), W_OK) != 0 || has_answer(path)) return;
+  const auto directory = std::filesystem::path(file.path).parent_path();
+  if (!lock.open() || ::access(directory.c_str(), W_OK) != 0 || has_answer(file)) return;
   const auto costs = measure_copy_costs();
-  if (const auto kept = write_file(path, kept_text(*origin, costs)); !kept)
+  if (const auto kept = write_file(file.path, kept_text(file.origin, costs)); !kept)
     log().debug("{}", kept.error().message);
   // A child that another thread has forked meanwhile has the descriptor, too.
   ::flock(lock.number(), LOCK_UN);

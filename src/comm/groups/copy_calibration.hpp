@@ -13,12 +13,14 @@
 
 namespace ccoll {
 
-/// `ccoll/HOST.copies` in the cache directory; empty where there is none, and if CCOLL_TUNE_FILE
-/// names a file: that of a program that brings its own costs, or /dev/null for none.
-std::string copy_costs_path();
-
-/// This boot of this host, and the cores that this process may use: costs hold for these.
-Result<std::string> costs_origin();
+struct CopyCostsFile {
+  std::string path;
+  std::string origin;  ///< of which boot of the host, and for how many cores, its costs hold
+};
+/// `ccoll/HOST.copies` in the cache directory, for this boot and a process that may use `cores`.
+/// Nothing where there is no such directory, and if CCOLL_TUNE_FILE names a file: that of a program
+/// that brings its own costs, or /dev/null for none.
+std::optional<CopyCostsFile> copy_costs_file(unsigned cores);
 
 /// The file's text.
 std::string kept_text(std::string_view origin, const std::optional<CopyCosts>& costs);
@@ -26,15 +28,15 @@ std::string kept_text(std::string_view origin, const std::optional<CopyCosts>& c
 /// again an hour later. Fails if it is of another origin, or malformed.
 Result<std::optional<CopyCosts>> parse_kept(std::string_view text, std::string_view origin);
 
-/// The costs kept at `path` for this boot; nothing if there are none.
-std::optional<CopyCosts> kept_copy_costs(const std::string& path);
+/// The costs of that origin in the file; nothing if there are none.
+std::optional<CopyCosts> kept_copy_costs(const CopyCostsFile& file);
 
-/// Makes the costs that are kept at `path` known to this process (know_copy_costs), if there are
-/// any and none are known.
-void learn_copy_costs(const std::string& path);
+/// Makes the costs that are kept known to this process (know_copy_costs), if there are any and none
+/// are known.
+void learn_copy_costs(const CopyCostsFile& file);
 
-/// Measures the costs if `path` has none of this boot, which takes at most kCalibrationLimit,
-/// unless another process is measuring them. Does nothing if the path is empty.
-void measure_and_keep_copy_costs(const std::string& path);
+/// Measures the costs if the file has none of that origin, which takes at most kCalibrationLimit,
+/// unless another process is measuring them.
+void measure_and_keep_copy_costs(const CopyCostsFile& file);
 
 }  // namespace ccoll

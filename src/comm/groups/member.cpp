@@ -113,11 +113,12 @@ Result<std::shared_ptr<Member>> Member::join(Store& store, std::uint32_t rank, s
   const auto self = identify();
   if (!self) return tl::unexpected(self.error());
   // Before the ranks meet none is in a call. Where ranks outnumber the cores no core is free.
-  const auto costs_path = may_copy(options) && size > 1 ? copy_costs_path() : std::string();
-  if (size <= usable_cores()) measure_and_keep_copy_costs(costs_path);
+  std::optional<CopyCostsFile> copy_costs;
+  if (may_copy(options) && size > 1) copy_costs = copy_costs_file(self->cores);
+  if (copy_costs && size <= self->cores) measure_and_keep_copy_costs(*copy_costs);
   auto joined = join_as(*self, store, rank, size, options, is_whole_job);
   // The rank that measured has kept the costs before it joined.
-  learn_copy_costs(costs_path);
+  if (copy_costs) learn_copy_costs(*copy_costs);
   // Not a forked child, whose parent has the rank, nor a rank that was told to end: its store may
   // not answer.
   const bool is_forked = self->pid != static_cast<std::uint32_t>(::getpid());

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/groups/unique_id.hpp"
 
-#include <openssl/rand.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <tuple>
 
@@ -19,6 +19,7 @@
 #include "rendezvous/open_store.hpp"
 #include "system/log.hpp"
 #include "system/process_mutex.hpp"
+#include "system/random.hpp"
 #include "system/runtime.hpp"
 #include "system/variables.hpp"
 
@@ -37,11 +38,9 @@ constexpr const char* kUsedKey = "used";
 constexpr const char* kOverKey = "over";
 
 std::string random_bytes(std::size_t count) {
-  const net::UsingOpenSsl use;
   std::string bytes(count, '\0');
-  if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(count)) != 1)
-    raise(
-        {ErrorKind::internal, "UniqueId::create: the system gives no random bytes", std::nullopt});
+  if (const auto filled = fill_random(std::as_writable_bytes(std::span(bytes))); !filled)
+    raise({filled.error().kind, "UniqueId::create: " + filled.error().message, std::nullopt});
   return bytes;
 }
 

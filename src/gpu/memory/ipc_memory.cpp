@@ -2,7 +2,6 @@
 #include "gpu/memory/ipc_memory.hpp"
 
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <cstring>
 #include <map>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "core/os_error.hpp"
@@ -20,6 +20,7 @@
 #include "gpu/memory/registrations.hpp"
 #include "kernels/device/launch.hpp"
 #include "system/process_mutex.hpp"
+#include "system/random.hpp"
 #include "system/runtime.hpp"
 
 namespace ccoll::device {
@@ -111,8 +112,7 @@ class Samples {
     if (const auto known = samples_.find(device); known != samples_.end())
       return known->second.second;
     Sample made;
-    if (getrandom(&made.number, sizeof made.number, 0) != sizeof made.number)
-      return fail(ErrorKind::internal, "no random number: getrandom: {}", os_error(errno));
+    CCOLL_TRY(fill_random(std::as_writable_bytes(std::span(&made.number, 1))));
     const CurrentDevice current(device);
     CCOLL_TRY(current.status());
     const BesideCaptures beside;
@@ -209,8 +209,7 @@ bool has_ended(const FileDescriptor& reader, int timeout_ms) {
 Result<std::shared_ptr<IpcMemory>> IpcMemory::make(int device, std::byte* data,
                                                    std::uint64_t bytes) {
   std::shared_ptr<IpcMemory> made(new IpcMemory(device, data, bytes));
-  if (getrandom(&made->id_, sizeof made->id_, 0) != sizeof made->id_)
-    return fail(ErrorKind::internal, "no random number: getrandom: {}", os_error(errno));
+  CCOLL_TRY(fill_random(std::as_writable_bytes(std::span(&made->id_, 1))));
   const Driver* driver = nullptr;
   CCOLL_TRY(put(find_driver(), driver));
   const CurrentDevice current(device);

@@ -2,16 +2,17 @@
 #include "gpu/memory/shared_memory.hpp"
 
 #include <fcntl.h>
-#include <sys/random.h>
 
 #include <cerrno>
 #include <map>
 #include <mutex>
+#include <span>
 #include <utility>
 
 #include "core/os_error.hpp"
 #include "gpu/cuda/driver.hpp"
 #include "system/process_mutex.hpp"
+#include "system/random.hpp"
 #include "system/runtime.hpp"
 
 namespace ccoll::device {
@@ -116,9 +117,7 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::make(int device, std::uint64
   // A program that this process starts must not get the memory; CUDA promises nothing about that.
   fcntl(made->file_.number(), F_SETFD, FD_CLOEXEC);
   CCOLL_TRY(made->map(handle, whole));
-  if (getrandom(&made->id_, sizeof made->id_, 0) != sizeof made->id_) {
-    return fail(ErrorKind::internal, "no random number: getrandom: {}", os_error(errno));
-  }
+  CCOLL_TRY(fill_random(std::as_writable_bytes(std::span(&made->id_, 1))));
   made->directions_ = net::Writer()
                           .number(static_cast<std::uint8_t>(LentBy::descriptor))
                           .number(made->id_)

@@ -16,7 +16,7 @@
 #include <type_traits>
 
 #include "net/wire/openssl.hpp"
-#include "system/private_file.hpp"
+#include "system/read_file.hpp"
 #include "system/variables.hpp"
 
 namespace ccoll::net {

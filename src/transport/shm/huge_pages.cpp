@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "system/kernel_file.hpp"
 #include "system/log.hpp"
+#include "system/read_file.hpp"
 #include "transport/transport.hpp"
 
 #ifndef MADV_COLLAPSE

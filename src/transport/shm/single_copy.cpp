@@ -11,7 +11,7 @@
 #include <random>
 
 #include "core/os_error.hpp"
-#include "system/kernel_file.hpp"
+#include "system/read_file.hpp"
 #include "transport/transport.hpp"
 
 namespace ccoll::shm {

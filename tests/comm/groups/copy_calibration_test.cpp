@@ -45,30 +45,30 @@ TEST_CASE("copy calibration: the text holds for its own boot and cores only", "[
 TEST_CASE("copy calibration: what is kept is learned, private, and from this boot", "[comm]") {
   const testing::Directory directory;
   const auto path = directory.file("host.copies");
-  const auto origin = value_or_throw(costs_origin());
-  CHECK_FALSE(kept_copy_costs(path));
-  std::ofstream(path) << kept_text(origin, kSome);
+  const CopyCostsFile file{path, "boot of today"};
+  CHECK_FALSE(kept_copy_costs(file));
+  std::ofstream(path) << kept_text(file.origin, kSome);
   // A file that others could have written counts for nothing.
   REQUIRE(::chmod(path.c_str(), 0666) == 0);
-  CHECK_FALSE(kept_copy_costs(path));
+  CHECK_FALSE(kept_copy_costs(file));
   REQUIRE(::chmod(path.c_str(), 0600) == 0);
-  CHECK(kept_copy_costs(path) == kSome);
-  learn_copy_costs(path);
+  CHECK(kept_copy_costs(file) == kSome);
+  learn_copy_costs(file);
   REQUIRE(known_copy_costs());
   CHECK(*known_copy_costs() == kSome);
   know_copy_costs(std::nullopt);
   std::ofstream(path) << kept_text("boot of yesterday", kSome);
-  learn_copy_costs(path);
+  learn_copy_costs(file);
   CHECK_FALSE(known_copy_costs());
 }
 
 TEST_CASE("copy calibration: a stale file is replaced, by one process at a time", "[comm]") {
   const testing::Directory directory;
   const auto path = directory.file("cache/ccoll/host.copies");
-  const auto origin = value_or_throw(costs_origin());
+  const CopyCostsFile file{path, "boot of today"};
   // On a busy machine it may come to nothing, which is kept, too.
-  measure_and_keep_copy_costs(path);
-  CHECK(parse_kept(text_of(path), origin));
+  measure_and_keep_copy_costs(file);
+  CHECK(parse_kept(text_of(path), file.origin));
   struct stat facts {};
   REQUIRE(::stat(path.c_str(), &facts) == 0);
   CHECK((facts.st_mode & 077) == 0);
@@ -77,11 +77,11 @@ TEST_CASE("copy calibration: a stale file is replaced, by one process at a time"
   std::ofstream(path) << stale;
   const int lock = ::open(directory.file("cache/ccoll").c_str(), O_RDONLY | O_DIRECTORY);
   REQUIRE(::flock(lock, LOCK_EX) == 0);
-  measure_and_keep_copy_costs(path);
+  measure_and_keep_copy_costs(file);
   CHECK(text_of(path) == stale);
   ::close(lock);
-  measure_and_keep_copy_costs(path);
-  CHECK(parse_kept(text_of(path), origin));
+  measure_and_keep_copy_costs(file);
+  CHECK(parse_kept(text_of(path), file.origin));
   const std::filesystem::directory_iterator left(directory.file("cache/ccoll"));
   CHECK(std::distance(begin(left), end(left)) == 1);
 }
@@ -90,24 +90,31 @@ TEST_CASE("copy calibration: a machine that was too busy is measured again an ho
           "[comm]") {
   const testing::Directory directory;
   const auto path = directory.file("host.copies");
-  std::ofstream(path) << kept_text(value_or_throw(costs_origin()), std::nullopt);
+  const CopyCostsFile file{path, "boot of today"};
+  std::ofstream(path) << kept_text(file.origin, std::nullopt);
   REQUIRE(::chmod(path.c_str(), 0600) == 0);
   const auto age = [&](std::chrono::minutes age) {
     std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - age);
     const auto before = std::filesystem::last_write_time(path);
-    measure_and_keep_copy_costs(path);
+    measure_and_keep_copy_costs(file);
     return std::filesystem::last_write_time(path) != before;
   };
   CHECK_FALSE(age(std::chrono::minutes(50)));
   CHECK(age(std::chrono::minutes(70)));
 }
 
-TEST_CASE("copy calibration: without a place to keep them nothing is measured", "[comm]") {
+TEST_CASE("copy calibration: costs are kept for a boot and a number of cores, if at all",
+          "[comm]") {
   ::setenv("CCOLL_TUNE_FILE", "/dev/null", 1);  // as for all tests (tests/meson.build)
-  CHECK(copy_costs_path().empty());
-  measure_and_keep_copy_costs(copy_costs_path());
-  learn_copy_costs(copy_costs_path());
-  CHECK_FALSE(known_copy_costs());
+  CHECK_FALSE(copy_costs_file(2));
+  ::unsetenv("CCOLL_TUNE_FILE");
+  ::setenv("XDG_CACHE_HOME", "/cache", 0);  // there may be no HOME
+  const auto two = copy_costs_file(2), again = copy_costs_file(2), four = copy_costs_file(4);
+  ::setenv("CCOLL_TUNE_FILE", "/dev/null", 1);
+  REQUIRE((two && again && four));
+  CHECK(two->path == four->path);
+  CHECK(two->origin == again->origin);
+  CHECK(two->origin != four->origin);
 }
 
 }  // namespace ccoll

@@ -12,8 +12,8 @@
 
 #include "comm/record/trace/texts.hpp"
 #include "core/os_error.hpp"
-#include "system/kernel_file.hpp"
 #include "system/log.hpp"
+#include "system/read_file.hpp"
 #include "system/write_all.hpp"
 
 namespace ccoll::trace {

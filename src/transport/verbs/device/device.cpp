@@ -15,8 +15,8 @@
 
 #include "core/text.hpp"
 #include "system/file_descriptor.hpp"
-#include "system/kernel_file.hpp"
 #include "system/process_mutex.hpp"
+#include "system/read_file.hpp"
 #include "system/runtime.hpp"
 
 namespace ccoll::verbs {

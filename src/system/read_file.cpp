@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "system/private_file.hpp"
+#include "system/read_file.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "core/os_error.hpp"
@@ -12,6 +14,17 @@
 
 namespace ccoll {
 namespace {
+
+Result<std::string> unread(const std::string& path, int code) {
+  switch (code) {
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+      return fail(ErrorKind::exhausted, "cannot read {}: {}", path, os_error(code));
+    default:
+      return std::string();
+  }
+}
 
 Status check_private(std::string_view what, const std::string& path, const struct stat& facts) {
   if (!S_ISREG(facts.st_mode)) {
@@ -51,6 +64,26 @@ Result<std::string> rest_of(const FileDescriptor& file, std::string_view what,
 }
 
 }  // namespace
+
+Result<std::string> kernel_text(const std::string& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.open()) return unread(path, errno);
+  std::string text;
+  for (std::array<char, 4096> part;;) {
+    const ssize_t got = ::read(file.number(), part.data(), part.size());
+    if (got == 0) return text;
+    if (got > 0)
+      text.append(part.data(), static_cast<std::size_t>(got));
+    else if (errno != EINTR)
+      return unread(path, errno);
+  }
+}
+
+Result<std::string> kernel_line(const std::string& path) {
+  auto text = kernel_text(path);
+  if (text) text->resize(std::min(text->find('\n'), text->size()));
+  return text;
+}
 
 Result<std::string> read_private_file(std::string_view what, const std::string& path,
                                       std::size_t most_bytes) {

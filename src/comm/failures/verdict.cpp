@@ -37,13 +37,13 @@ bool Verdict::take_label() {
 }
 
 bool Verdict::hear(const Failure& failure) {
-  const bool is_first = shared_.with([&](Shared& shared) {
+  return shared_.with([&](Shared& shared) {
     if (shared.news) return false;
     shared.news = failure;
+    // With the lock: who sees the failure must not see a later call end well.
+    notify();
     return true;
   });
-  if (is_first) notify();
-  return is_first;
 }
 
 std::optional<Failure> Verdict::heard() const {

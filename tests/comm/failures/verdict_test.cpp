@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/failures/verdict.hpp"
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <string>
+#include <thread>
 
 namespace ccoll {
 namespace {
@@ -123,6 +125,23 @@ TEST_CASE("verdict: a label is nothing to a suspicion that is no mismatch", "[co
   verdict.hear_label({2, 5, {}, note_of("gradients", "")});
   CHECK_FALSE(verdict.take_label());
   CHECK(verdict.suspicion()->message == "suspected");
+}
+
+TEST_CASE("verdict: who sees news finds the notice of them", "[comm][unit]") {
+  for (int round = 0; round < 2000; round++) {
+    Verdict verdict;
+    std::atomic<bool> is_ready{false};
+    std::thread control([&] {
+      is_ready = true;
+      verdict.hear(failure("heard"));
+    });
+    while (!is_ready) std::this_thread::yield();
+    while (!verdict.first()) {
+    }
+    const bool has_notice = verdict.has_news();
+    control.join();
+    REQUIRE(has_notice);
+  }
 }
 
 }  // namespace ccoll

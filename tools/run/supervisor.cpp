@@ -80,6 +80,9 @@ int Supervisor::run() {
   }
   write_the_rest();
   if (status_ == 0 && cut_short_ != 0) return kSignalBase + cut_short_;
+  // Ranks that were told decide on the status themselves. These only gave their dumps, for which a
+  // signal may have cut their sleep short.
+  if (status_ == 0 && interrupted_ != 0 && !is_forwarded_) return kSignalBase + interrupted_;
   return status_ == 0 && lost_output_ ? 1 : status_;
 }
 
@@ -233,9 +236,11 @@ bool Supervisor::have_dumped() {
 }
 
 void Supervisor::forward_signal() {
+  if (running() == 0) return;
   say(fmt::format("{} forwarded to {} ranks; a second one kills them, as {} from now will",
                   signal_name(interrupted_), running(), seconds(options_.grace_time)));
   signal_running(interrupted_);
+  is_forwarded_ = true;
   grace_until_ = deadline_after(options_.grace_time);
 }
 
@@ -340,7 +345,7 @@ void Supervisor::end_quietly() {
 }
 
 void Supervisor::push_the_end() {
-  if (asked_ && have_dumped()) {
+  if (asked_ && (running() == 0 || have_dumped())) {
     asked_.reset();
     look_for_stopped();
     std::vector<RankEnd> still;

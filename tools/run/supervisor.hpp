@@ -93,7 +93,8 @@ class Supervisor final {
   std::vector<RankProcess> ranks_;
   std::vector<RankEnd> ends_;
   int status_ = 0;       // of the first rank that failed
-  int interrupted_ = 0;  // the signal that is forwarded
+  int interrupted_ = 0;  // the signal that is forwarded, once ranks have given their dumps
+  bool is_forwarded_ = false;
 
   /// Dumps that have been requested from ranks.
   struct Asked {

@@ -121,9 +121,9 @@ TEST_CASE("streams: a forked child's copy refuses calls and touches nothing", "[
 TEST_CASE("streams: a blocking call that fails blocks no later one", "[comm][unit]") {
   Parts rank(0, {3, 5}, 965);
   std::vector<float> values(8);
+  const Collectives::Blocking barrier{{.kind = 3}, std::nullopt};
   {
     const Owner owned(rank.progress);
-    const Collectives::Blocking barrier{{.kind = 3}, std::nullopt};
     rank.under_way.collectives(owned).block(barrier);
     CHECK_FALSE(rank.calls.alone(owned, Parts::sum_of(values)));
   }

@@ -56,6 +56,14 @@ void Progress::leave_to_background(Owned owned) {
   if (!is_settled || !background->sleeps()) background->schedule();
 }
 
+void Progress::disown_beside_streams(Owned owned) {
+  // Another thread may end the communicator once the flag is free. Empty where it is ending now.
+  const auto held = this_.lock();
+  disown(owned);
+  // Nobody else would begin it: the stream's thread saw that a turn is due, or the flag held.
+  if (held && operations_.has_reached()) schedule();
+}
+
 bool Progress::wait(Owned owned, const Work::State& work, Clock::time_point limit) {
   constexpr unsigned kRoundsBetweenLooks = 64;
   SpinPolicy patience(cores_.are_oversubscribed);

@@ -111,6 +111,8 @@ class Progress {
     waiter_->awake();
     is_settled_ = false;
   }
+  /// From here on streams may reach calls that nobody has begun.
+  void watch_streams(Owned /*owned*/) { watches_streams_ = true; }
   /// Makes one round for an owner that leaves what it has begun to others.
   void round(Owned owned) {
     operations_.advance(owned, Attention::awaited);
@@ -126,10 +128,10 @@ class Progress {
   template <typename Known>
   void give_back(Owned owned, const Known& operations) {
     if (operations.busy(owned)) return leave_to_background(owned);
+    if (watches_streams_) [[unlikely]]
+      return disown_beside_streams(owned);
+    // Another thread may end the communicator once the flag is free: nothing may follow.
     disown(owned);
-    // Nobody else would begin it: the stream's thread saw that a turn is due, or the flag held.
-    if (operations.has_reached()) [[unlikely]]
-      schedule();
   }
   /// Whether a thread waits for the flag: a waiting owner then lets it in.
   bool is_wanted() const { return turns_.is_wanted(); }
@@ -145,6 +147,7 @@ class Progress {
 
  private:
   void leave_to_background(Owned owned);
+  void disown_beside_streams(Owned owned);
   void sleep(Owned owned, const Work::State& work, Clock::time_point now, Clock::time_point until);
 
   Operations& operations_;
@@ -156,6 +159,7 @@ class Progress {
   const Now now_;
   /// Nothing under way can go on before the service thread, which sleeps, wakes by itself.
   bool is_settled_ = false;  // owner: holder of the owner flag
+  bool watches_streams_ = false;  // owner: holder of the owner flag
   std::atomic<bool> forked_{false};
 };
 

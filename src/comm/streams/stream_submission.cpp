@@ -188,6 +188,7 @@ Result<Streams::Submitted> Streams::submit(device::StreamOpRequest request, Oper
   {
     const Owner owned(with_.progress);
     CCOLL_TRY(with_.failures.usable(owned));
+    with_.progress.watch_streams(owned);
     if (!is_captured) calls_.add(owned, call);
     if (begin) {
       auto begun = with_.collective_calls.begin(owned, begin->call, begin->in_stream);

@@ -64,7 +64,11 @@ class Rounds final : public Progress::Operations {
              Clock::duration /*time*/) noexcept override {
     slept_for_ = std::move(awaited);
   }
-  bool has_reached() const override { return has_reached_.load(); }
+  bool has_reached() const override {
+    (std::this_thread::get_id() == test_thread_ ? asked_here_ : asked_elsewhere_)++;
+    holders_ = progress_.use_count();
+    return has_reached_.load();
+  }
   Status may_wait() const override { return {}; }
   void threw(Owned /*owned*/, const Failure& failure) override {
     const Alone alone(*this);
@@ -77,6 +81,10 @@ class Rounds final : public Progress::Operations {
 
   std::atomic<bool> throws_{false};
   std::atomic<bool> has_reached_{false};
+  mutable std::atomic<int> asked_here_{0}, asked_elsewhere_{0};  ///< has_reached()
+  mutable std::atomic<long> holders_{0};  ///< of the progress, when that was asked
+  const std::thread::id test_thread_ = std::this_thread::get_id();
+  std::weak_ptr<Progress> progress_;
   std::atomic<int> rounds_{0};
   std::atomic<int> looks_{0};
   std::atomic<int> looks_before_sleep_{0};
@@ -294,15 +302,32 @@ TEST_CASE("movement: what a stream reaches while the flag is held gets a turn wh
           "[comm][unit]") {
   Fixture made;
   const auto owned = made.progress->wait_to_own();
+  made.progress->watch_streams(owned);
+  made.rounds.progress_ = made.progress;
   made.rounds.has_reached_ = true;
   const auto before = made.rounds.rounds_.load();
   made.progress->give_back(owned, made.rounds);
+  // Whoever has the flag from then on may end the communicator.
+  CHECK(made.rounds.asked_here_ == 1);
   // Such a turn ends at once, as nothing is under way, and then begins again.
-  std::this_thread::sleep_for(5ms);
+  CHECK(comes_to_pass([&] { return made.rounds.asked_elsewhere_ > 1; }));
   made.rounds.has_reached_ = false;
   CHECK(made.rounds.rounds_ == before);
   const auto operation = made.leave(3);
   CHECK(comes_to_pass([&] { return operation->done.load(); }));
+}
+
+TEST_CASE("movement: who gives the flag back touches nothing that another thread may end then",
+          "[comm][unit]") {
+  Fixture made;
+  const auto owned = made.progress->wait_to_own();
+  made.rounds.progress_ = made.progress;
+  const bool is_watched = GENERATE(false, true);
+  if (is_watched) made.progress->watch_streams(owned);
+  made.progress->give_back(owned, made.rounds);
+  CHECK(made.rounds.asked_here_ == (is_watched ? 1 : 0));
+  // Beside this test's own pointer.
+  if (is_watched) CHECK(made.rounds.holders_ == 2);
 }
 
 TEST_CASE("movement: in a forked child's copy the flag is free, and nothing is scheduled",

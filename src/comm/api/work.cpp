@@ -49,8 +49,9 @@ void Work::wait(std::optional<std::chrono::milliseconds> limit) {
                 fmt::format("the operation is not over after {} ms; it goes on", limit->count()));
   };
   if (limit && limit->count() <= 0 && !test()) give_up();
-  const auto deadline = limit ? deadline_after(*limit) : Clock::time_point::max();
   if (const auto progress = state_->progress.lock(); progress && !state_->done()) {
+    const auto deadline =
+        limit ? deadline_after(*limit, progress->now()) : Clock::time_point::max();
     call_group::go_on(state_.get(), deadline);
     const Owner owned(*progress);
     if (!progress->wait(owned, *state_, deadline)) give_up();

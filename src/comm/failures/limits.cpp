@@ -145,7 +145,7 @@ bool Limits::look_at(Owned owned, CollectiveOperation& operation, Clock::time_po
 
 void Limits::publish(Owned owned, CollectiveOperation& operation, Clock::time_point now) {
   auto& control = self_.control();
-  if (const auto& announcement = births_.announcement()) {
+  if (const auto& announcement = births_.announcement(owned)) {
     control.publish(announcement->waiting, announcement->to);
     operation.publish_at = now + kAnnounceAgain;
     return;

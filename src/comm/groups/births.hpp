@@ -12,6 +12,7 @@
 
 #include "ccoll/communicator.hpp"
 #include "comm/guarded.hpp"
+#include "comm/progress/owner_flag.hpp"
 #include "control/control.hpp"
 #include "schedule/problem.hpp"
 
@@ -45,17 +46,17 @@ struct Shrinks {
 Result<Ranks> excluded_ranks(std::span<const int> ranks, Rank self, Rank size);
 
 /// Ids for the communicators that are made from one, so that all ranks make up the same; and the
-/// subgroup and the shrink that this rank is making, at most one of each. Any thread may use it,
-/// except for the first two methods, which the holder of the owner flag calls.
+/// subgroup and the shrink that this rank is making, at most one of each. Any thread may use what
+/// does not take an Owned.
 class Births {
  public:
   explicit Births(std::uint64_t parent);
 
   /// The number of the next duplicate or split, from 1 on.
-  std::uint64_t next_child() { return ++children_; }
+  std::uint64_t next_child(Owned /*owned*/) { return ++children_; }
   /// Sent while this communicator waits, as a new subgroup, for all of its ranks.
-  std::optional<Announcement>& announcement() { return announcement_; }
-  const std::optional<Announcement>& announcement() const { return announcement_; }
+  std::optional<Announcement>& announcement(Owned /*owned*/) { return announcement_; }
+  const std::optional<Announcement>& announcement(Owned /*owned*/) const { return announcement_; }
 
   std::uint64_t duplicate_id(std::uint64_t number) const;
   std::uint64_t split_id(std::uint64_t number, int color) const;

@@ -60,7 +60,7 @@ Result<Child> Groups::duplicate(const GroupOptions& options) {
     // Hold it no longer: making waits for other ranks, which may wait for calls of this one.
     const Owner owned(with_.progress);
     CCOLL_TRY(with_.failures.usable(owned));
-    number = with_.births.next_child();
+    number = with_.births.next_child(owned);
   }
   const auto id = with_.births.duplicate_id(number);
   return made_or_told(id, [&] {
@@ -80,7 +80,7 @@ Result<std::optional<Child>> Groups::split(int color, int key, const GroupOption
   std::uint64_t number = 0;
   {
     const Owner owned(with_.progress);
-    number = with_.births.next_child();
+    number = with_.births.next_child(owned);
   }
   if (color == kNoColor) return std::nullopt;
   const auto id = with_.births.split_id(number, color);
@@ -166,14 +166,14 @@ Status Groups::meet(Announcement announcement) {
   // Take the news of failed lists first: the barrier may be over before it arrives.
   with_.self.control().settle();
   const Owner owned(with_.progress);
-  with_.births.announcement() = std::move(announcement);
+  with_.births.announcement(owned) = std::move(announcement);
   Call barrier;
   barrier.kind = Kind::barrier;
   barrier.shown_as = kSubgroup;
   barrier.count = 1;
   barrier.op = ReduceOp::max;
   auto met = with_.calls.run(owned, barrier);
-  with_.births.announcement().reset();
+  with_.births.announcement(owned).reset();
   return met;
 }
 

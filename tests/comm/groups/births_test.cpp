@@ -66,8 +66,11 @@ TEST_CASE("births: ids differ by purpose and number, and are the same on all ran
 
 TEST_CASE("births: children are numbered from 1 on", "[comm][unit]") {
   Births births(kParent);
-  CHECK(births.next_child() == 1);
-  CHECK(births.next_child() == 2);
+  OwnerFlag flag;
+  const auto owned = flag.try_take();
+  REQUIRE(owned);
+  CHECK(births.next_child(*owned) == 1);
+  CHECK(births.next_child(*owned) == 2);
 }
 
 TEST_CASE("births: each attempt to make a list gets an id, unless it did not count",

@@ -65,7 +65,7 @@ std::optional<CopyCostsFile> copy_costs_file(unsigned cores) {
   if (read_variable("CCOLL_TUNE_FILE")) return std::nullopt;
   auto path = cache_path("copies");
   const auto boot = boot_identity();
-  if (path.empty() || !boot) return std::nullopt;
+  if (path.empty() || !boot || boot->empty()) return std::nullopt;
   return CopyCostsFile{std::move(path), fmt::format("boot {} cores {}", *boot, cores)};
 }
 

@@ -274,6 +274,10 @@ std::shared_ptr<Service> Service::shared() {
   return service;
 }
 
-std::shared_ptr<Service> Service::dedicated() { return start("ccoll-own-serv"); }
+std::shared_ptr<Service> Service::dedicated() {
+  // Its thread uses OpenSSL, perhaps until a static object of the program ends.
+  const UsingOpenSsl use;
+  return start("ccoll-own-serv");
+}
 
 }  // namespace ccoll::net

@@ -43,9 +43,9 @@ Result<std::optional<Received>> MessageCalls::look(Owned owned, const Pattern& p
     if (!*looked) failures.failed(owned, looked->error());
     return looked;
   });
-  // Nobody else may be there to see the suspicion's grace end.
   // It may have read messages, and owes answers to their senders.
   with_.progress.settle(owned);
+  // Nobody else may be there to see the suspicion's grace end.
   if (verdict.suspicion()) with_.progress.operations().supervise(owned, with_.progress.now());
   if (verdict.broken()) return tl::unexpected(*verdict.broken());
   if (verdict.suspicion()) return std::nullopt;

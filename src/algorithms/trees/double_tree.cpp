@@ -5,7 +5,8 @@
 /// The buffer is cut into two blocks and each travels through a tree of its own. The trees
 /// complement each other: an inner node of one is a leaf in the other (except rank 0 if n is odd).
 /// So all ranks send and receive about the same amount. Rooted operations put the root above two
-/// such trees of all other ranks, and so feed each with half of the buffer.
+/// such trees of all other ranks, and so feed each with half of the buffer. (With two ranks, one
+/// tree gets all of it.)
 ///
 /// Rounds: 2⌈log2 n⌉ for all_reduce, 1 + ⌈log2 (n-1)⌉ for the others. Bytes sent per rank: up to
 /// 2 × size for all_reduce, size for the others. Any n and root. At most four peers per rank,

@@ -14,6 +14,7 @@
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
+#include <new>
 #include <set>
 
 #include "core/bytes.hpp"
@@ -304,6 +305,11 @@ asio::awaitable<void> make_pages(std::shared_ptr<HandOver> hand_over) {
     }
 }
 
+void begin_to_make_pages(asio::io_context& context, std::shared_ptr<HandOver> hand_over) try {
+  net::spawn(context.get_executor(), make_pages(std::move(hand_over)), "pages of shared memory");
+} catch (const std::bad_alloc&) {  // the first slices make them
+}
+
 asio::awaitable<void> offer_now(asio::io_context& context, Protocol::endpoint door,
                                 std::string token, LinkId id,
                                 std::chrono::steady_clock::time_point doors_open,
@@ -321,8 +327,7 @@ asio::awaitable<void> offer_now(asio::io_context& context, Protocol::endpoint do
          fmt::format("no shared memory with rank {}: {}", id.to, status.error().message), id.to});
   hand_over->waiter->ring();
   if (!status) co_return;
-  if (hand_over->makes_pages)
-    net::spawn(context.get_executor(), make_pages(hand_over), "pages for shared memory");
+  if (hand_over->makes_pages) begin_to_make_pages(context, hand_over);
   co_await wait_for_doorbell(socket, id, std::move(hand_over));
 }
 

@@ -136,8 +136,7 @@ TEST_CASE("verdict: who sees news finds the notice of them", "[comm][unit]") {
       verdict.hear(failure("heard"));
     });
     while (!is_ready) std::this_thread::yield();
-    while (!verdict.first()) {
-    }
+    while (!verdict.first()) std::this_thread::yield();
     const bool has_notice = verdict.has_news();
     control.join();
     REQUIRE(has_notice);

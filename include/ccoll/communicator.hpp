@@ -29,7 +29,7 @@
 namespace ccoll {
 
 /// A group of ranks. Movable, not copyable. Every call of a communicator that was closed or moved
-/// from is Error{aborted}.
+/// from is Error{aborted}, except close() and leave(), which do nothing.
 ///
 /// **Collectives** are called by every rank in the same order with matching arguments. A difference
 /// is an Error{mismatch} that names both sides. A rank whose own part was over before the

@@ -16,6 +16,7 @@
 #include "core/os_error.hpp"
 #include "net/address.hpp"
 #include "net/listener.hpp"
+#include "system/variables.hpp"
 
 namespace ccoll::net {
 namespace {
@@ -81,10 +82,11 @@ Result<std::string> named_address(const std::string& interface,
     if (best == nullptr || (fits && !best_fits)) best = &candidate;
   }
   if (best == nullptr) {
-    return fail(ErrorKind::invalid_argument,
-                "no interface fits CCOLL_SOCKET_IFNAME='{}'{}; this host has: {}", interface,
-                family.empty() ? "" : fmt::format(" and CCOLL_SOCKET_FAMILY={}", family),
-                names.empty() ? "none" : names);
+    return fail(
+        ErrorKind::invalid_argument, "no interface fits {}='{}'{}; this host has: {}",
+        set_as("CCOLL_SOCKET_IFNAME"), interface,
+        family.empty() ? "" : fmt::format(" and {}={}", set_as("CCOLL_SOCKET_FAMILY"), family),
+        names.empty() ? "none" : names);
   }
   return to_string(tcp::endpoint(best->address, 0));
 }
@@ -189,9 +191,9 @@ Result<std::string> local_address(const std::string& interface, const std::strin
   if (!is_of(family, to->address()) && to->address().is_loopback()) return loopback(family);
   if (!is_of(family, to->address()))
     return fail(ErrorKind::invalid_argument,
-                "CCOLL_SOCKET_FAMILY={}, and the store's address {} is of {}: name an interface in "
+                "{}={}, and the store's address {} is of {}: name an interface in "
                 "CCOLL_SOCKET_IFNAME, or an address of that family",
-                family, towards, family_of(to->address()));
+                set_as("CCOLL_SOCKET_FAMILY"), family, towards, family_of(to->address()));
   const auto from = route_to(*to);
   if (!from) return tl::unexpected(from.error());
   return to_string(tcp::endpoint(*from, 0));

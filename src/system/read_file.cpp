@@ -26,10 +26,13 @@ Result<std::string> unread(const std::string& path, int code) {
   }
 }
 
+Status check_regular(std::string_view what, const std::string& path, const struct stat& facts) {
+  if (S_ISREG(facts.st_mode)) return {};
+  return fail(ErrorKind::invalid_argument, "{} {}: not a regular file", what, path);
+}
+
 Status check_private(std::string_view what, const std::string& path, const struct stat& facts) {
-  if (!S_ISREG(facts.st_mode)) {
-    return fail(ErrorKind::invalid_argument, "{} {}: not a regular file", what, path);
-  }
+  CCOLL_TRY(check_regular(what, path, facts));
   if (facts.st_uid != ::geteuid()) {
     return fail(ErrorKind::invalid_argument, "{} {}: it belongs to user {}, this is user {}", what,
                 path, facts.st_uid, ::geteuid());
@@ -63,6 +66,20 @@ Result<std::string> rest_of(const FileDescriptor& file, std::string_view what,
   return content;
 }
 
+/// The content of a file whose facts `check` finds right.
+template <typename Check>
+Result<std::string> read_checked(std::string_view what, const std::string& path,
+                                 std::size_t most_bytes, Check&& check) {
+  // With O_NONBLOCK, opening a pipe by mistake does not wait for a writer.
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat facts {};
+  if (!file.open() || ::fstat(file.number(), &facts) != 0) {
+    return fail(ErrorKind::invalid_argument, "{} {}: {}", what, path, os_error(errno));
+  }
+  CCOLL_TRY(check(what, path, facts));
+  return rest_of(file, what, path, most_bytes);
+}
+
 }  // namespace
 
 Result<std::string> kernel_text(const std::string& path) {
@@ -87,14 +104,12 @@ Result<std::string> kernel_line(const std::string& path) {
 
 Result<std::string> read_private_file(std::string_view what, const std::string& path,
                                       std::size_t most_bytes) {
-  // With O_NONBLOCK, opening a pipe by mistake does not wait for a writer.
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat facts {};
-  if (!file.open() || ::fstat(file.number(), &facts) != 0) {
-    return fail(ErrorKind::invalid_argument, "{} {}: {}", what, path, os_error(errno));
-  }
-  CCOLL_TRY(check_private(what, path, facts));
-  return rest_of(file, what, path, most_bytes);
+  return read_checked(what, path, most_bytes, check_private);
+}
+
+Result<std::string> read_regular_file(std::string_view what, const std::string& path,
+                                      std::size_t most_bytes) {
+  return read_checked(what, path, most_bytes, check_regular);
 }
 
 Result<std::string> read_file(std::string_view what, const std::string& path,

@@ -23,7 +23,11 @@ Result<std::string> kernel_line(const std::string& path);
 Result<std::string> read_private_file(std::string_view what, const std::string& path,
                                       std::size_t most_bytes);
 
-/// The same for any file that this user may read.
+/// The same for a regular file that this user may read, whoever else may.
+Result<std::string> read_regular_file(std::string_view what, const std::string& path,
+                                      std::size_t most_bytes);
+
+/// The same for any file that this user may read, also a pipe.
 Result<std::string> read_file(std::string_view what, const std::string& path,
                               std::size_t most_bytes);
 

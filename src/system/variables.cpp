@@ -296,6 +296,7 @@ constexpr VariableGroup kGroups[] = {
 struct Fallbacks {
   ProcessMutex mutex;
   std::map<std::string, std::string> values;
+  std::map<std::string, std::string> sources;
 };
 
 Fallbacks& fallbacks() { return Runtime::one<Fallbacks>(); }
@@ -367,7 +368,10 @@ Values values_of(std::string_view name) {
   return variable->values;
 }
 
-Status check_word(std::string_view name, std::string_view text) {
+namespace {
+
+/// check_word() with what the failure calls the variable.
+Status check_word_of(std::string_view name, std::string_view shown, std::string_view text) {
   const auto values = values_of(name);
   const auto& words = values.words;
   auto rest = text;
@@ -377,7 +381,7 @@ Status check_word(std::string_view name, std::string_view text) {
     const auto word = rest.substr(0, comma);
     if (std::ranges::find(words, word) == words.end()) {
       const std::string meant = suggestion(word, words);
-      return fail(ErrorKind::invalid_argument, "{}={}: expected {}{}{}", name, text, joined(words),
+      return fail(ErrorKind::invalid_argument, "{}={}: expected {}{}{}", shown, text, joined(words),
                   values.is_list ? ", several with commas, or ^ and those not to be taken" : "",
                   meant.empty() ? "" : fmt::format("; did you mean {}?", meant));
     }
@@ -385,6 +389,12 @@ Status check_word(std::string_view name, std::string_view text) {
     if (goes_on) rest.remove_prefix(comma + 1);
   }
   return {};
+}
+
+}  // namespace
+
+Status check_word(std::string_view name, std::string_view text) {
+  return check_word_of(name, name, text);
 }
 
 std::optional<std::string> read_variable(const std::string& name) {
@@ -398,10 +408,21 @@ std::optional<std::string> read_variable(const std::string& name) {
   return found->second;
 }
 
-void set_fallbacks(std::map<std::string, std::string> values) {
+std::string set_as(const std::string& name) {
+  const char* const value = std::getenv(name.c_str());
+  if (value != nullptr && *value != '\0') return name;
+  auto& other = fallbacks();
+  const std::lock_guard lock(other.mutex);
+  const auto found = other.sources.find(name);
+  return found == other.sources.end() ? name : found->second;
+}
+
+void set_fallbacks(std::map<std::string, std::string> values,
+                   std::map<std::string, std::string> sources) {
   auto& other = fallbacks();
   const std::lock_guard lock(other.mutex);
   other.values = std::move(values);
+  other.sources = std::move(sources);
 }
 
 std::map<std::string, std::string> variables_that_begin_with(std::string_view prefix) {
@@ -417,14 +438,14 @@ std::map<std::string, std::string> variables_that_begin_with(std::string_view pr
 
 Result<std::optional<std::string>> read_word(const std::string& name) {
   auto text = read_variable(name);
-  if (text) CCOLL_TRY(check_word(name, *text));
+  if (text) CCOLL_TRY(check_word_of(name, set_as(name), *text));
   return text;
 }
 
 Result<std::optional<long>> read_number(const std::string& name) {
   const auto text = read_variable(name);
   if (!text) return std::nullopt;
-  return parse_number(name, *text, values_of(name)).map([](long value) {
+  return parse_number(set_as(name), *text, values_of(name)).map([](long value) {
     return std::optional(value);
   });
 }
@@ -432,7 +453,7 @@ Result<std::optional<long>> read_number(const std::string& name) {
 Result<std::optional<std::chrono::milliseconds>> read_time(const std::string& name) {
   const auto text = read_variable(name);
   if (!text) return std::nullopt;
-  return parse_time(name, *text, values_of(name)).map([](std::chrono::milliseconds time) {
+  return parse_time(set_as(name), *text, values_of(name)).map([](std::chrono::milliseconds time) {
     return std::optional(time);
   });
 }

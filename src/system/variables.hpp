@@ -64,8 +64,12 @@ Result<std::optional<long>> read_number(const std::string& name);
 Result<std::optional<std::chrono::milliseconds>> read_time(const std::string& name);
 
 /// Values for variables that the environment does not set, such as settings in another library's
-/// words. Set them before any other part of ccoll begins in this process.
-void set_fallbacks(std::map<std::string, std::string> values);
+/// words. Set them before any other part of ccoll begins in this process. `sources` has what
+/// failures call these variables, such as the name in those words.
+void set_fallbacks(std::map<std::string, std::string> values,
+                   std::map<std::string, std::string> sources);
+/// How a failure calls `name`: by that name, or by the source of its fallback.
+std::string set_as(const std::string& name);
 
 /// The environment's variables that begin with `prefix`, by name, without empty ones.
 std::map<std::string, std::string> variables_that_begin_with(std::string_view prefix);

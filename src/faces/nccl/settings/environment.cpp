@@ -3,8 +3,6 @@
 
 #include <dlfcn.h>
 
-#include <fstream>
-#include <iterator>
 #include <mutex>
 #include <sstream>
 
@@ -14,6 +12,7 @@
 #include "faces/nccl/results.hpp"
 #include "system/file_descriptor.hpp"
 #include "system/log.hpp"
+#include "system/read_file.hpp"
 #include "system/variables.hpp"
 
 namespace ccoll::nccl {
@@ -21,13 +20,10 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
-std::string file_text(const std::string& path) {
-  const StandardStreamsTaken taken;
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+constexpr std::size_t kMostConfBytes = 1 << 20;
 
-/// Variables of the environment, then of NCCL's files: the first value counts.
+/// Variables of the environment, then of NCCL's files: the first value counts. A file that cannot
+/// be read has none; `translated` refuses the one that NCCL_CONF_FILE names.
 Variables variables_of_process() {
   auto all = variables_that_begin_with("NCCL_");
   std::vector<std::string> files;
@@ -36,7 +32,8 @@ Variables variables_of_process() {
   else if (const auto home = read_variable("HOME"))
     files.push_back(*home + "/.nccl.conf");
   files.emplace_back("/etc/nccl.conf");
-  for (const auto& file : files) all.merge(parsed_lines(file_text(file)));
+  for (const auto& file : files)
+    if (const auto text = conf_text(file)) all.merge(parsed_lines(*text));
   return all;
 }
 
@@ -71,7 +68,7 @@ void read_own(Settings& read) {
 
 Settings settings_of_process() {
   auto read = translated(variables_of_process());
-  set_fallbacks(read.fallbacks);
+  set_fallbacks(read.fallbacks, read.sources);
   read_own(read);
   return read;
 }
@@ -98,6 +95,12 @@ void tell(const Settings& read) {
 }
 
 }  // namespace
+
+Result<std::string> conf_text(const std::string& path) {
+  if (path == "/dev/null") return std::string();
+  const StandardStreamsTaken taken;
+  return read_regular_file("the file", path, kMostConfBytes);
+}
 
 Variables parsed_lines(const std::string& text) {
   Variables all;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ccoll/options.hpp"
+#include "core/result.hpp"
 #include "faces/nccl/abi.hpp"
 
 namespace ccoll::nccl {
@@ -49,12 +50,17 @@ struct Settings {
   bool registers = true;
   /// Values of ccoll's own variables that the environment does not set.
   std::map<std::string, std::string> fallbacks;
+  /// The variable of NCCL's behind each of them, for failures.
+  std::map<std::string, std::string> sources;
   std::vector<Seen> seen;
 };
 
 /// Reads `variables`, all of NCCL's that are set. Fields for ccoll's own variables keep their
 /// defaults.
 Settings translated(const std::map<std::string, std::string>& variables);
+
+/// The text of a file of variables: a regular one of at most 1 MiB, or /dev/null for none.
+Result<std::string> conf_text(const std::string& path);
 
 /// The `NAME=value` lines of a text; `#` begins a comment.
 std::map<std::string, std::string> parsed_lines(const std::string& text);

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one table of NCCL's variables, and the fate of each.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <iterator>
 
-#include "core/os_error.hpp"
 #include "core/text.hpp"
 #include "faces/nccl/settings/environment.hpp"
 
@@ -174,8 +171,9 @@ constexpr Entry kTable[] = {
     {"NCCL_WARN_*", nothing},
     {"NCCL_CONF_FILE",
      [](const std::string& value, Settings&) -> Outcome {
-       if (::access(value.c_str(), R_OK) == 0) return {Fate::used, "a file of variables"};
-       return {Fate::refused, fmt::format("no file that can be read: {}", os_error(errno)), true};
+       const auto text = conf_text(value);
+       if (text) return {Fate::used, "a file of variables"};
+       return {Fate::refused, text.error().message, true};
      }},
     {"NCCL_SOCKET_IFNAME", copied<kIfName>},
     {"NCCL_SOCKET_FAMILY", socket_family},
@@ -289,6 +287,8 @@ std::string meant_by(std::string_view name) {
   std::vector<std::string_view> names;
   for (const auto& entry : kTable)
     if (!entry.name.ends_with('*')) names.push_back(entry.name);
+  if (name.starts_with("CCOLL_"))
+    return "a file of NCCL's sets none of ccoll's variables: set it in the environment";
   const auto meant = suggestion(name, names);
   return meant.empty() ? "neither NCCL nor ccoll reads it, as far as ccoll knows"
                        : fmt::format("did you mean {}?", meant);
@@ -319,6 +319,8 @@ Settings translated(const std::map<std::string, std::string>& variables) {
         kTable, [&key = name](const Entry& candidate) { return fits(candidate.name, key); });
     const auto outcome = entry == std::end(kTable) ? Outcome{Fate::unknown, meant_by(name), true}
                                                    : entry->apply(value, read);
+    for (const auto& [own, own_value] : read.fallbacks)
+      read.sources.emplace(own, own_value == value ? name : fmt::format("{}, for {}", name, own));
     read.seen.push_back({name, value, outcome.fate, outcome.remark, outcome.is_warning});
   }
   return read;

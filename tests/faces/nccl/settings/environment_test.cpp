@@ -3,6 +3,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "net/interface.hpp"
+#include "net/listener.hpp"
 #include "system/variables.hpp"
 
 namespace ccoll::nccl {
@@ -73,13 +75,33 @@ TEST_CASE("nccl environment: refused, warned of, and others' own", "[faces][unit
   CHECK(seen("NCCL_NET_PLUGIN", "aws-ofi").is_warning);
   CHECK_FALSE(seen("NCCL_NET_PLUGIN", "none").is_warning);
   CHECK(seen("NCCL_CONF_FILE", "/dev/null").fate == Fate::used);
-  CHECK(seen("NCCL_CONF_FILE", "/nosuch").is_warning);
+  for (const auto& [file, why] : {std::pair{"/nosuch", "/nosuch: No such file"},
+                                  {"/tmp", "/tmp: not a regular file"},
+                                  {"/dev/zero", "/dev/zero: not a regular file"}}) {
+    const auto refused = seen("NCCL_CONF_FILE", file);
+    CHECK(refused.fate == Fate::refused);
+    CHECK(refused.is_warning);
+    CHECK_THAT(refused.remark, Catch::Contains(why));
+  }
   CHECK(seen("NCCL_ASYNC_ERROR_HANDLING", "1").fate == Fate::silent);
   CHECK(seen("NCCL_TESTS_DEVICE", "1").fate == Fate::silent);
   const auto unknown = seen("NCCL_DEBUGG", "INFO");
   CHECK(unknown.fate == Fate::unknown);
   CHECK(unknown.is_warning);
   CHECK(unknown.remark.find("NCCL_DEBUG") != std::string::npos);
+  CHECK_THAT(seen("CCOLL_NCCL_HOST", "1").remark, Catch::Contains("set it in the environment"));
+}
+
+TEST_CASE("nccl environment: failures name the variable that was set", "[faces][unit]") {
+  const auto read = translated({{"NCCL_SOCKET_IFNAME", "zz"}, {"NCCL_SOCKET_FAMILY", "AF_INET"}});
+  set_fallbacks(read.fallbacks, read.sources);
+  CHECK(set_as("CCOLL_SOCKET_IFNAME") == "NCCL_SOCKET_IFNAME");
+  CHECK(set_as("CCOLL_SOCKET_FAMILY") == "NCCL_SOCKET_FAMILY, for CCOLL_SOCKET_FAMILY");
+  const auto address = net::local_address("zz", "", "");
+  set_fallbacks({}, {});
+  REQUIRE_FALSE(address);
+  CHECK_THAT(address.error().message, Catch::Contains("no interface fits NCCL_SOCKET_IFNAME='zz'"));
+  CHECK(set_as("CCOLL_SOCKET_IFNAME") == "CCOLL_SOCKET_IFNAME");
 }
 
 TEST_CASE("nccl environment: settings of the face itself", "[faces][unit]") {

@@ -17,6 +17,20 @@ ccoll_result begun(ccoll_work* work, Begin&& begin) {
   return guarded([&] { hand_out(work, begin); });
 }
 
+/// A block that every rank has a use for.
+ConstBlock input_of(const ccoll_block* block) { return const_block_of(&given(block, "the input")); }
+Block output_of(const ccoll_block* block) { return block_of(&given(block, "the output")); }
+
+/// A block that the root has a use for, others perhaps not.
+ConstBlock root_input_of(ccoll_comm comm, std::int32_t root, const ccoll_block* block) {
+  if (communicator_of(comm).rank() == root) given(block, "the input of the root");
+  return const_block_of(block);
+}
+Block root_output_of(ccoll_comm comm, std::int32_t root, const ccoll_block* block) {
+  if (communicator_of(comm).rank() == root) given(block, "the output of the root");
+  return block_of(block);
+}
+
 /// A list of one block for each rank of the communicator.
 template <typename AnyBlock>
 std::vector<AnyBlock> list_of(ccoll_comm comm, const ccoll_block* blocks) {
@@ -48,7 +62,7 @@ std::string_view view_of(const void* bytes, std::size_t size) {
 ccoll_result ccoll_all_reduce(ccoll_comm comm, const ccoll_block* input, const ccoll_block* output,
                               ccoll_reduction op, const ccoll_call_options* options) {
   return guarded([&] {
-    communicator_of(comm).all_reduce(const_block_of(input), block_of(output), reduction_of(op),
+    communicator_of(comm).all_reduce(input_of(input), output_of(output), reduction_of(op),
                                      options_of(options));
   });
 }
@@ -57,7 +71,7 @@ ccoll_result ccoll_all_reduce_async(ccoll_comm comm, const ccoll_block* input,
                                     const ccoll_block* output, ccoll_reduction op,
                                     const ccoll_call_options* options, ccoll_work* work) {
   return begun(work, [&] {
-    return communicator_of(comm).all_reduce_async(const_block_of(input), block_of(output),
+    return communicator_of(comm).all_reduce_async(input_of(input), output_of(output),
                                                   reduction_of(op), options_of(options));
   });
 }
@@ -65,8 +79,8 @@ ccoll_result ccoll_all_reduce_async(ccoll_comm comm, const ccoll_block* input,
 ccoll_result ccoll_reduce(ccoll_comm comm, const ccoll_block* input, const ccoll_block* output,
                           ccoll_reduction op, int32_t root, const ccoll_call_options* options) {
   return guarded([&] {
-    communicator_of(comm).reduce(const_block_of(input), block_of(output), reduction_of(op), root,
-                                 options_of(options));
+    communicator_of(comm).reduce(input_of(input), root_output_of(comm, root, output),
+                                 reduction_of(op), root, options_of(options));
   });
 }
 
@@ -74,7 +88,7 @@ ccoll_result ccoll_reduce_async(ccoll_comm comm, const ccoll_block* input,
                                 const ccoll_block* output, ccoll_reduction op, int32_t root,
                                 const ccoll_call_options* options, ccoll_work* work) {
   return begun(work, [&] {
-    return communicator_of(comm).reduce_async(const_block_of(input), block_of(output),
+    return communicator_of(comm).reduce_async(input_of(input), root_output_of(comm, root, output),
                                               reduction_of(op), root, options_of(options));
   });
 }
@@ -82,7 +96,7 @@ ccoll_result ccoll_reduce_async(ccoll_comm comm, const ccoll_block* input,
 ccoll_result ccoll_broadcast(ccoll_comm comm, const ccoll_block* input, const ccoll_block* output,
                              int32_t root, const ccoll_call_options* options) {
   return guarded([&] {
-    communicator_of(comm).broadcast(const_block_of(input), block_of(output), root,
+    communicator_of(comm).broadcast(root_input_of(comm, root, input), output_of(output), root,
                                     options_of(options));
   });
 }
@@ -91,15 +105,15 @@ ccoll_result ccoll_broadcast_async(ccoll_comm comm, const ccoll_block* input,
                                    const ccoll_block* output, int32_t root,
                                    const ccoll_call_options* options, ccoll_work* work) {
   return begun(work, [&] {
-    return communicator_of(comm).broadcast_async(const_block_of(input), block_of(output), root,
-                                                 options_of(options));
+    return communicator_of(comm).broadcast_async(root_input_of(comm, root, input),
+                                                 output_of(output), root, options_of(options));
   });
 }
 
 ccoll_result ccoll_all_gather(ccoll_comm comm, const ccoll_block* input, const ccoll_block* output,
                               const ccoll_call_options* options) {
   return guarded([&] {
-    communicator_of(comm).all_gather(const_block_of(input), block_of(output), options_of(options));
+    communicator_of(comm).all_gather(input_of(input), output_of(output), options_of(options));
   });
 }
 
@@ -107,7 +121,7 @@ ccoll_result ccoll_all_gather_async(ccoll_comm comm, const ccoll_block* input,
                                     const ccoll_block* output, const ccoll_call_options* options,
                                     ccoll_work* work) {
   return begun(work, [&] {
-    return communicator_of(comm).all_gather_async(const_block_of(input), block_of(output),
+    return communicator_of(comm).all_gather_async(input_of(input), output_of(output),
                                                   options_of(options));
   });
 }
@@ -116,7 +130,7 @@ ccoll_result ccoll_reduce_scatter(ccoll_comm comm, const ccoll_block* input,
                                   const ccoll_block* output, ccoll_reduction op,
                                   const ccoll_call_options* options) {
   return guarded([&] {
-    communicator_of(comm).reduce_scatter(const_block_of(input), block_of(output), reduction_of(op),
+    communicator_of(comm).reduce_scatter(input_of(input), output_of(output), reduction_of(op),
                                          options_of(options));
   });
 }
@@ -125,7 +139,7 @@ ccoll_result ccoll_reduce_scatter_async(ccoll_comm comm, const ccoll_block* inpu
                                         const ccoll_block* output, ccoll_reduction op,
                                         const ccoll_call_options* options, ccoll_work* work) {
   return begun(work, [&] {
-    return communicator_of(comm).reduce_scatter_async(const_block_of(input), block_of(output),
+    return communicator_of(comm).reduce_scatter_async(input_of(input), output_of(output),
                                                       reduction_of(op), options_of(options));
   });
 }
@@ -133,7 +147,7 @@ ccoll_result ccoll_reduce_scatter_async(ccoll_comm comm, const ccoll_block* inpu
 ccoll_result ccoll_all_to_all(ccoll_comm comm, const ccoll_block* input, const ccoll_block* output,
                               const ccoll_call_options* options) {
   return guarded([&] {
-    communicator_of(comm).all_to_all(const_block_of(input), block_of(output), options_of(options));
+    communicator_of(comm).all_to_all(input_of(input), output_of(output), options_of(options));
   });
 }
 
@@ -141,7 +155,7 @@ ccoll_result ccoll_all_to_all_async(ccoll_comm comm, const ccoll_block* input,
                                     const ccoll_block* output, const ccoll_call_options* options,
                                     ccoll_work* work) {
   return begun(work, [&] {
-    return communicator_of(comm).all_to_all_async(const_block_of(input), block_of(output),
+    return communicator_of(comm).all_to_all_async(input_of(input), output_of(output),
                                                   options_of(options));
   });
 }
@@ -149,7 +163,7 @@ ccoll_result ccoll_all_to_all_async(ccoll_comm comm, const ccoll_block* input,
 ccoll_result ccoll_gather(ccoll_comm comm, const ccoll_block* input, const ccoll_block* output,
                           int32_t root, const ccoll_call_options* options) {
   return guarded([&] {
-    communicator_of(comm).gather(const_block_of(input), block_of(output), root,
+    communicator_of(comm).gather(input_of(input), root_output_of(comm, root, output), root,
                                  options_of(options));
   });
 }
@@ -158,15 +172,15 @@ ccoll_result ccoll_gather_async(ccoll_comm comm, const ccoll_block* input,
                                 const ccoll_block* output, int32_t root,
                                 const ccoll_call_options* options, ccoll_work* work) {
   return begun(work, [&] {
-    return communicator_of(comm).gather_async(const_block_of(input), block_of(output), root,
-                                              options_of(options));
+    return communicator_of(comm).gather_async(input_of(input), root_output_of(comm, root, output),
+                                              root, options_of(options));
   });
 }
 
 ccoll_result ccoll_scatter(ccoll_comm comm, const ccoll_block* input, const ccoll_block* output,
                            int32_t root, const ccoll_call_options* options) {
   return guarded([&] {
-    communicator_of(comm).scatter(const_block_of(input), block_of(output), root,
+    communicator_of(comm).scatter(root_input_of(comm, root, input), output_of(output), root,
                                   options_of(options));
   });
 }
@@ -175,8 +189,8 @@ ccoll_result ccoll_scatter_async(ccoll_comm comm, const ccoll_block* input,
                                  const ccoll_block* output, int32_t root,
                                  const ccoll_call_options* options, ccoll_work* work) {
   return begun(work, [&] {
-    return communicator_of(comm).scatter_async(const_block_of(input), block_of(output), root,
-                                               options_of(options));
+    return communicator_of(comm).scatter_async(root_input_of(comm, root, input), output_of(output),
+                                               root, options_of(options));
   });
 }
 
@@ -192,7 +206,7 @@ ccoll_result ccoll_barrier_async(ccoll_comm comm, const ccoll_call_options* opti
 ccoll_result ccoll_all_gather_v(ccoll_comm comm, const ccoll_block* input,
                                 const ccoll_block* outputs, const ccoll_call_options* options) {
   return guarded([&] {
-    communicator_of(comm).all_gather_v(const_block_of(input), list_of<Block>(comm, outputs),
+    communicator_of(comm).all_gather_v(input_of(input), list_of<Block>(comm, outputs),
                                        options_of(options));
   });
 }
@@ -201,8 +215,8 @@ ccoll_result ccoll_all_gather_v_async(ccoll_comm comm, const ccoll_block* input,
                                       const ccoll_block* outputs, const ccoll_call_options* options,
                                       ccoll_work* work) {
   return begun(work, [&] {
-    return communicator_of(comm).all_gather_v_async(
-        const_block_of(input), list_of<Block>(comm, outputs), options_of(options));
+    return communicator_of(comm).all_gather_v_async(input_of(input), list_of<Block>(comm, outputs),
+                                                    options_of(options));
   });
 }
 
@@ -210,7 +224,7 @@ ccoll_result ccoll_reduce_scatter_v(ccoll_comm comm, const ccoll_block* inputs,
                                     const ccoll_block* output, ccoll_reduction op,
                                     const ccoll_call_options* options) {
   return guarded([&] {
-    communicator_of(comm).reduce_scatter_v(list_of<ConstBlock>(comm, inputs), block_of(output),
+    communicator_of(comm).reduce_scatter_v(list_of<ConstBlock>(comm, inputs), output_of(output),
                                            reduction_of(op), options_of(options));
   });
 }
@@ -219,8 +233,9 @@ ccoll_result ccoll_reduce_scatter_v_async(ccoll_comm comm, const ccoll_block* in
                                           const ccoll_block* output, ccoll_reduction op,
                                           const ccoll_call_options* options, ccoll_work* work) {
   return begun(work, [&] {
-    return communicator_of(comm).reduce_scatter_v_async(
-        list_of<ConstBlock>(comm, inputs), block_of(output), reduction_of(op), options_of(options));
+    return communicator_of(comm).reduce_scatter_v_async(list_of<ConstBlock>(comm, inputs),
+                                                        output_of(output), reduction_of(op),
+                                                        options_of(options));
   });
 }
 
@@ -244,7 +259,7 @@ ccoll_result ccoll_all_to_all_v_async(ccoll_comm comm, const ccoll_block* inputs
 ccoll_result ccoll_gather_v(ccoll_comm comm, const ccoll_block* input, const ccoll_block* outputs,
                             int32_t root, const ccoll_call_options* options) {
   return guarded([&] {
-    communicator_of(comm).gather_v(const_block_of(input), list_of<Block>(comm, outputs), root,
+    communicator_of(comm).gather_v(input_of(input), list_of<Block>(comm, outputs), root,
                                    options_of(options));
   });
 }
@@ -253,15 +268,15 @@ ccoll_result ccoll_gather_v_async(ccoll_comm comm, const ccoll_block* input,
                                   const ccoll_block* outputs, int32_t root,
                                   const ccoll_call_options* options, ccoll_work* work) {
   return begun(work, [&] {
-    return communicator_of(comm).gather_v_async(
-        const_block_of(input), list_of<Block>(comm, outputs), root, options_of(options));
+    return communicator_of(comm).gather_v_async(input_of(input), list_of<Block>(comm, outputs),
+                                                root, options_of(options));
   });
 }
 
 ccoll_result ccoll_scatter_v(ccoll_comm comm, const ccoll_block* inputs, const ccoll_block* output,
                              int32_t root, const ccoll_call_options* options) {
   return guarded([&] {
-    communicator_of(comm).scatter_v(list_of<ConstBlock>(comm, inputs), block_of(output), root,
+    communicator_of(comm).scatter_v(list_of<ConstBlock>(comm, inputs), output_of(output), root,
                                     options_of(options));
   });
 }
@@ -271,7 +286,7 @@ ccoll_result ccoll_scatter_v_async(ccoll_comm comm, const ccoll_block* inputs,
                                    const ccoll_call_options* options, ccoll_work* work) {
   return begun(work, [&] {
     return communicator_of(comm).scatter_v_async(list_of<ConstBlock>(comm, inputs),
-                                                 block_of(output), root, options_of(options));
+                                                 output_of(output), root, options_of(options));
   });
 }
 

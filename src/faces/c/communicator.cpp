@@ -102,6 +102,8 @@ ccoll_result ccoll_split(ccoll_comm comm, int32_t color, int32_t key,
                          const ccoll_group_options* options, ccoll_comm* made) {
   return guarded([&] {
     given(made, "the place for the new handle") = nullptr;
+    if (color < CCOLL_NO_COLOR)
+      refuse(fmt::format("split: colour {}: expected 0 or more, or CCOLL_NO_COLOR", color));
     auto part = communicator_of(comm).split(color, key, options_of(options));
     if (part) *made = new ccoll_comm_s{std::move(*part)};
   });

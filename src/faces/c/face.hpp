@@ -100,6 +100,10 @@ void write_struct(const Struct& own, Struct* to, std::size_t size, std::string_v
 }
 
 DataType type_of(std::int32_t type);
+/// Refuses all but 0 and 1.
+bool flag_of(std::int32_t value, std::string_view what);
+/// Refuses all but 0 in a field that has no meaning yet.
+void check_reserved(std::int32_t value, std::string_view what);
 /// NULL is a block of nothing.
 Block block_of(const ccoll_block* block);
 inline ConstBlock const_block_of(const ccoll_block* block) { return block_of(block); }

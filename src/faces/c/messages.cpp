@@ -18,11 +18,13 @@ std::vector<ccoll::MessageRequest> requests_of(const ccoll_message* messages, st
   if (count > 0) given(messages, "the list of messages");
   std::vector<ccoll::MessageRequest> requests;
   requests.reserve(count);
-  for (const auto& each : std::span(messages, count))
+  for (const auto& each : std::span(messages, count)) {
+    check_reserved(each.reserved, "ccoll_message");
     requests.push_back(
-        each.receives != 0
+        flag_of(each.receives, "receives")
             ? ccoll::MessageRequest::recv(block_of(&each.block), each.peer, each.tag)
             : ccoll::MessageRequest::send(const_block_of(&each.block), each.peer, each.tag));
+  }
   return requests;
 }
 

@@ -5,8 +5,12 @@
 namespace ccoll::c {
 namespace {
 
-/// Pointers to reductions are larger than any of these.
-constexpr ccoll_reduction kMostBuiltIn = 4095;
+/// Whether it points to a reduction, as far as its value shows: neither a small number, nor one
+/// below 0, nor an address where none can be.
+bool is_pointer(ccoll_reduction op) {
+  constexpr ccoll_reduction kLeastAddress = 1 << 16;
+  return op >= kLeastAddress && op <= INTPTR_MAX && op % alignof(Reduction) == 0;
+}
 
 std::chrono::milliseconds milliseconds_of(std::int64_t count) {
   return std::chrono::milliseconds(count);
@@ -27,12 +31,24 @@ void take(std::string& into, const char* text) {
 }  // namespace
 
 DataType type_of(std::int32_t type) {
-  if (type < 0 || type > CCOLL_BOOL) refuse(fmt::format("type {} is not a ccoll_type", type));
+  if (type < 0 || type > CCOLL_BOOL)
+    refuse(fmt::format("type {} is not a ccoll_type: expected 0 to {}", type,
+                       static_cast<int>(CCOLL_BOOL)));
   return static_cast<DataType>(type);
+}
+
+bool flag_of(std::int32_t value, std::string_view what) {
+  if (value != 0 && value != 1) refuse(fmt::format("{} is {}: expected 0 or 1", what, value));
+  return value == 1;
+}
+
+void check_reserved(std::int32_t value, std::string_view what) {
+  if (value != 0) refuse(fmt::format("{}: reserved is {}: expected 0", what, value));
 }
 
 Block block_of(const ccoll_block* block) {
   if (block == nullptr) return {};
+  check_reserved(block->reserved, "ccoll_block");
   return {block->data, block->count, type_of(block->type), block->row_length, block->stride};
 }
 
@@ -46,8 +62,12 @@ std::vector<BufferPair> pairs_of(const ccoll_block_pair* pairs, std::size_t coun
 }
 
 Reduction reduction_of(ccoll_reduction op) {
-  if (op > kMostBuiltIn) return *reinterpret_cast<const Reduction*>(op);
-  if (op > CCOLL_BIT_XOR) refuse(fmt::format("reduction {} is not a ccoll_op", op));
+  if (is_pointer(op)) return *reinterpret_cast<const Reduction*>(op);
+  if (op > CCOLL_BIT_XOR)
+    refuse(
+        fmt::format("reduction {} is not a ccoll_op: expected 0 to {}, or a reduction that was "
+                    "made",
+                    static_cast<std::intptr_t>(op), static_cast<int>(CCOLL_BIT_XOR)));
   return static_cast<ReduceOp>(op);
 }
 
@@ -59,7 +79,8 @@ CallOptions options_of(const ccoll_call_options* options) {
   made.timeout = milliseconds_of(own.timeout_ms);
   if (own.algorithm != nullptr) made.algorithm = own.algorithm;
   if (own.label != nullptr) made.label = own.label;
-  if (own.has_stream != 0) made.stream = static_cast<cudaStream_t>(own.stream);
+  check_reserved(own.reserved, "ccoll_call_options");
+  if (flag_of(own.has_stream, "has_stream")) made.stream = static_cast<cudaStream_t>(own.stream);
   return made;
 }
 
@@ -120,12 +141,12 @@ CommunicatorOptions options_of(const ccoll_options* options) {
   made.heartbeat = milliseconds_of(own.heartbeat_ms);
   made.eager_limit = own.eager_limit;
   made.shm.slot_bytes = own.shm_slot_bytes;
-  made.shm.single_copy = own.shm_single_copy != 0;
-  made.shm.huge_pages = own.shm_huge_pages != 0;
+  made.shm.single_copy = flag_of(own.shm_single_copy, "shm_single_copy");
+  made.shm.huge_pages = flag_of(own.shm_huge_pages, "shm_huge_pages");
   made.max_lanes = own.max_lanes;
-  made.deterministic = own.deterministic != 0;
-  made.checksum = own.checksum != 0;
-  made.strict_sends = own.strict_sends != 0;
+  made.deterministic = flag_of(own.deterministic, "deterministic");
+  made.checksum = flag_of(own.checksum, "checksum");
+  made.strict_sends = flag_of(own.strict_sends, "strict_sends");
   made.device.ordinal = own.device;
   made.device.staging_bytes = own.device_staging_bytes;
   made.device.workspace_bytes = own.device_workspace_bytes;
@@ -133,7 +154,7 @@ CommunicatorOptions options_of(const ccoll_options* options) {
   made.device.way = enumerator_of<DeviceWay>(own.device_way, CCOLL_DEVICE_WAY_HOST, "device_way");
   made.device.copies =
       enumerator_of<DeviceCopies>(own.device_copies, CCOLL_DEVICE_COPIES_NEVER, "device_copies");
-  made.device.direct_messages = own.device_direct_messages != 0;
+  made.device.direct_messages = flag_of(own.device_direct_messages, "device_direct_messages");
   made.warn_after = milliseconds_of(own.warn_after_ms);
   if (own.start_stop != nullptr) made.start_stop = own.start_stop->source.get_token();
   return made;
@@ -201,10 +222,10 @@ ccoll_result ccoll_reduction_custom(ccoll_combine function, void* context, const
         throw std::runtime_error(fmt::format("the reduction's function returned {}", said));
     };
     *made = reinterpret_cast<ccoll_reduction>(new ccoll::Reduction(ccoll::Reduction::custom(
-        combine, {.name = text_of(name), .commutative = commutative != 0})));
+        combine, {.name = text_of(name), .commutative = flag_of(commutative, "commutative")})));
   });
 }
 
 void ccoll_reduction_free(ccoll_reduction reduction) {
-  if (reduction > kMostBuiltIn) delete reinterpret_cast<ccoll::Reduction*>(reduction);
+  if (is_pointer(reduction)) delete reinterpret_cast<ccoll::Reduction*>(reduction);
 }

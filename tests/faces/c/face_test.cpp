@@ -91,13 +91,83 @@ TEST_CASE("c: numbers that are no enumerators are refused by their value", "[fac
   const ccoll_block wrong = {&value, 1, 256 + CCOLL_FLOAT32, 0, 0, 0};
   const ccoll_block right = ccoll_block_of(&value, 1, CCOLL_FLOAT32);
   refused(ccoll_all_reduce(pair.ranks[0], &wrong, &wrong, CCOLL_SUM, nullptr), "type 266");
+  const auto no_type = ccoll_block_of(&value, 1, static_cast<ccoll_type>(-1));
+  refused(ccoll_all_reduce(pair.ranks[0], &no_type, &no_type, CCOLL_SUM, nullptr), "type -1");
   refused(ccoll_all_reduce(pair.ranks[0], &right, &right, 8, nullptr), "reduction 8");
+  for (const std::intptr_t number : {-1, -8, 4097, 5000, INT32_MIN})
+    refused(ccoll_all_reduce(pair.ranks[0], &right, &right, static_cast<ccoll_reduction>(number),
+                             nullptr),
+            "reduction " + std::to_string(number) + " is not a ccoll_op");
+  refused(ccoll_all_reduce(pair.ranks[0], &right, &right, UINT32_MAX, nullptr), "reduction ");
+  ccoll_reduction_free(static_cast<ccoll_reduction>(-1));
+  ccoll_memory memory = nullptr;
+  refused(ccoll_memory_allocate(1, -1, 0, &memory), "where is -1");
+  ccoll_comm part = nullptr;
+  refused(ccoll_split(pair.ranks[0], -5, 0, nullptr, &part), "-5: expected 0 or more, or CCOLL_NO");
   ccoll_options options;
   REQUIRE(ccoll_options_init(&options, sizeof options) == CCOLL_OK);
   options.device_way = 4;
   ccoll_comm made = nullptr;
   refused(ccoll_create(&options, &made), "device_way is 4");
   CHECK(made == nullptr);
+}
+
+TEST_CASE("c: flags are 0 or 1, and reserved fields 0", "[faces][c]") {
+  const Pair pair;
+  using Flag = std::pair<const char*, std::int32_t ccoll_options::*>;
+  for (const auto& [name, flag] :
+       {Flag("deterministic", &ccoll_options::deterministic),
+        Flag("checksum", &ccoll_options::checksum),
+        Flag("strict_sends", &ccoll_options::strict_sends),
+        Flag("shm_single_copy", &ccoll_options::shm_single_copy),
+        Flag("shm_huge_pages", &ccoll_options::shm_huge_pages),
+        Flag("device_direct_messages", &ccoll_options::device_direct_messages)}) {
+    ccoll_options options;
+    REQUIRE(ccoll_options_init(&options, sizeof options) == CCOLL_OK);
+    options.*flag = 5;
+    ccoll_comm made = nullptr;
+    refused(ccoll_create(&options, &made), std::string(name) + " is 5: expected 0 or 1");
+  }
+  float value = 1;
+  auto block = ccoll_block_of(&value, 1, CCOLL_FLOAT32);
+  ccoll_call_options call;
+  REQUIRE(ccoll_call_options_init(&call, sizeof call) == CCOLL_OK);
+  call.reserved = 7;
+  refused(ccoll_all_reduce(pair.ranks[0], &block, &block, CCOLL_SUM, &call),
+          "ccoll_call_options: reserved is 7: expected 0");
+  call.reserved = 0;
+  call.has_stream = 2;
+  refused(ccoll_barrier(pair.ranks[0], &call), "has_stream is 2: expected 0 or 1");
+  ccoll_message message = {block, 2, 1, 0, 0};
+  refused(ccoll_batch(pair.ranks[0], &message, 1, nullptr, nullptr), "receives is 2: expected 0");
+  message.receives = 0;
+  message.reserved = 3;
+  refused(ccoll_batch(pair.ranks[0], &message, 1, nullptr, nullptr),
+          "ccoll_message: reserved is 3");
+  block.reserved = 4;
+  refused(ccoll_send(pair.ranks[0], &block, 1, 0, nullptr), "ccoll_block: reserved is 4");
+}
+
+TEST_CASE("c: a block that is needed and NULL is refused", "[faces][c]") {
+  const Pair pair;
+  auto* const rank = pair.ranks[0];
+  float value = 1;
+  const auto block = ccoll_block_of(&value, 1, CCOLL_FLOAT32);
+  ccoll_work work = nullptr;
+  refused(ccoll_all_reduce(rank, nullptr, nullptr, CCOLL_SUM, nullptr), "put is NULL");
+  refused(ccoll_all_reduce(rank, nullptr, &block, CCOLL_SUM, nullptr), "the input is NULL");
+  refused(ccoll_all_reduce(rank, &block, nullptr, CCOLL_SUM, nullptr), "the output is NULL");
+  refused(ccoll_all_gather_async(rank, &block, nullptr, nullptr, &work), "the output is NULL");
+  refused(ccoll_reduce_scatter(rank, nullptr, &block, CCOLL_SUM, nullptr), "the input is NULL");
+  refused(ccoll_all_to_all(rank, nullptr, &block, nullptr), "the input is NULL");
+  refused(ccoll_reduce(rank, nullptr, nullptr, CCOLL_SUM, 1, nullptr), "the input is NULL");
+  refused(ccoll_reduce(rank, &block, nullptr, CCOLL_SUM, 0, nullptr), "the output of the root is");
+  refused(ccoll_gather(rank, &block, nullptr, 0, nullptr), "the output of the root is NULL");
+  refused(ccoll_scatter(rank, nullptr, &block, 0, nullptr), "the input of the root is NULL");
+  refused(ccoll_broadcast(rank, nullptr, &block, 0, nullptr), "the input of the root is NULL");
+  refused(ccoll_scatter_v(rank, nullptr, nullptr, 1, nullptr), "the output is NULL");
+  refused(ccoll_gather_v(rank, nullptr, nullptr, 1, nullptr), "the input is NULL");
+  CHECK(work == nullptr);
 }
 
 TEST_CASE("c: structs of an older or a newer program are understood", "[faces][c]") {

@@ -7,9 +7,11 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <iostream>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -299,7 +301,12 @@ int main(int count, char** values) {
     }
     return run(arguments);
   } catch (const CLI::Success& asked) {
-    return app.exit(asked);
+    std::ostringstream text;
+    app.exit(asked, text, std::cerr);
+    const auto printed = ccoll::print_whole(text.str());
+    if (printed) return 0;
+    fmt::print(stderr, "cc-run: {}\n", printed.error().message);
+    return 1;
   } catch (const CLI::ParseError& error) {
     return misused(fmt::format("{}; see cc-run --help", error.what()));
   } catch (const std::exception& error) {

@@ -7,6 +7,8 @@
 
 #include <chrono>
 #include <optional>
+#include <regex>
+#include <string>
 
 #include "ccoll/store.hpp"
 #include "core/deadline.hpp"
@@ -18,6 +20,8 @@ using Clock = std::chrono::steady_clock;
 
 /// The interval for checking signals, so that waiting for the other nodes can be stopped.
 constexpr std::chrono::milliseconds kTurn{500};
+/// As the ranks' own start-up says what is missing.
+constexpr std::chrono::seconds kFirstWord{10}, kBetweenWords{60};
 /// "RANKS NODES NODE" of the first node to arrive.
 constexpr const char* kShapeKey = "cc-run/shape";
 
@@ -30,6 +34,14 @@ int signal_that_came(int signals) {
 
 std::string words(const std::string& ranks, const std::string& nodes) {
   return fmt::format("-n {} --nodes {}", ranks, nodes);
+}
+
+/// The cause that the failure of one turn names, without the turn's own time, tries and advice:
+/// "no store at 10.0.0.1:29500 after 0.5 s (connection refused, 6 tries): is rank 0 running?"
+/// becomes "no store at 10.0.0.1:29500 (connection refused)".
+std::string cause_of(const std::string& text) {
+  static const std::regex time(" after [0-9.]+ m?s(?= \\()"), tries(", [0-9]+ (try|tries)\\):.*");
+  return std::regex_replace(std::regex_replace(text, time, ""), tries, ")");
 }
 
 Status compare(const LaunchOptions& options, Store& store) {
@@ -57,6 +69,8 @@ Status compare(const LaunchOptions& options, Store& store) {
 
 Result<int> agree_with_nodes(const LaunchOptions& options, const std::string& token, int signals) {
   const auto deadline = deadline_after(options.node_time);
+  const auto begun = Clock::now();
+  auto next_word = begun + kFirstWord;
   for (;;) {
     try {
       const auto store = connect_tcp_store(options.store, token, kTurn);
@@ -68,7 +82,16 @@ Result<int> agree_with_nodes(const LaunchOptions& options, const std::string& to
         return fail(ErrorKind::timed_out,
                     "node 0 did not serve the store within {:g} s: {}; is cc-run --node 0 running, "
                     "with the same --store?",
-                    std::chrono::duration<double>(options.node_time).count(), error.what());
+                    std::chrono::duration<double>(options.node_time).count(),
+                    cause_of(error.what()));
+      }
+      if (Clock::now() >= next_word) {
+        next_word += kBetweenWords;
+        const auto waited = std::chrono::round<std::chrono::seconds>(Clock::now() - begun);
+        fmt::print(stderr,
+                   "cc-run: node {} has waited {} s for node 0 to serve the store: {}; is cc-run "
+                   "--node 0 running, with the same --store?\n",
+                   options.node, waited.count(), cause_of(error.what()));
       }
     }
     if (const int signal = signal_that_came(signals)) return signal;

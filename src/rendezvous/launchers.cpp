@@ -2,9 +2,9 @@
 #include "rendezvous/launchers.hpp"
 
 #include <charconv>
-#include <limits>
 #include <vector>
 
+#include "rendezvous/most_ranks.hpp"
 #include "rendezvous/process_tree.hpp"
 
 namespace ccoll {
@@ -20,15 +20,15 @@ std::string Variables::text_or(const std::string& name, const std::string& other
   return text(name).value_or(otherwise);
 }
 
-Result<std::optional<int>> Variables::number(const std::string& name, int least) const {
+Result<std::optional<int>> Variables::number(const std::string& name, int least, int most) const {
   const auto value = text(name);
   if (!value) return std::optional<int>();
   int parsed = 0;
   const char* const end = value->data() + value->size();
   const auto [stopped, error] = std::from_chars(value->data(), end, parsed);
-  if (error != std::errc() || stopped != end || parsed < least) {
+  if (error != std::errc() || stopped != end || parsed < least || parsed > most) {
     return fail(ErrorKind::invalid_argument, "{}={}: expected a whole number from {} to {}", name,
-                *value, least, std::numeric_limits<int>::max());
+                *value, least, most);
   }
   return std::optional<int>(parsed);
 }
@@ -63,7 +63,7 @@ Result<std::optional<Launched>> read_names(const Variables& variables, const cha
                                            const Names& names) {
   const auto rank = variables.number(names.rank, 0);
   if (!rank) return tl::unexpected(rank.error());
-  const auto size = variables.number(names.size, 1);
+  const auto size = variables.number(names.size, 1, kMostRanksOfJob);
   if (!size) return tl::unexpected(size.error());
   if (!*rank && !*size) return std::optional<Launched>();
   if (!*size) return half(variables, names.rank, names.size);

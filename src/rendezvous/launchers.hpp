@@ -4,6 +4,7 @@
 /// Reads the launchers' variables about this process. It reads variables only; environment.cpp
 /// derives the rest (where the ranks meet).
 
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -20,8 +21,9 @@ class Variables {
   std::optional<std::string> text(const std::string& name) const;
   std::string text_or(const std::string& name, const std::string& otherwise) const;
   bool has(const std::string& name) const { return text(name).has_value(); }
-  /// A decimal number from `least` to 2^31 - 1; nullopt if not set.
-  Result<std::optional<int>> number(const std::string& name, int least) const;
+  /// A decimal number from `least` to `most`; nullopt if not set.
+  Result<std::optional<int>> number(const std::string& name, int least,
+                                    int most = std::numeric_limits<int>::max()) const;
 
  private:
   const Environment::Lookup& lookup_;

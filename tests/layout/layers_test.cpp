@@ -82,7 +82,7 @@ const std::map<std::string, std::string> kMayInclude = {
     {"faces/c", ""},
     {"faces/nccl", "system faces/nccl/device faces/nccl/settings"},
     {"faces/nccl/device", "system gpu/cuda faces/nccl"},
-    {"faces/nccl/functions", "system faces/nccl faces/nccl/settings"},
+    {"faces/nccl/functions", "system rendezvous faces/nccl faces/nccl/settings"},
     {"faces/nccl/settings", "core system faces/nccl"},
     {"dumps", "core comm/record/dump"},
     {"rounds", "schedule verify"},

@@ -282,7 +282,10 @@ TEST_CASE("environment: values that cannot be right are named", "[rendezvous][un
   CHECK(torchrun({{"RANK", "-1"}}) == "RANK=-1" + whole + "0 to 2147483647");
   CHECK(torchrun({{"RANK", "1 "}}) == "RANK=1 " + whole + "0 to 2147483647");
   CHECK(torchrun({{"RANK", "99999999999"}}) == "RANK=99999999999" + whole + "0 to 2147483647");
-  CHECK(torchrun({{"WORLD_SIZE", "0"}}) == "WORLD_SIZE=0" + whole + "1 to 2147483647");
+  CHECK(torchrun({{"WORLD_SIZE", "0"}}) == "WORLD_SIZE=0" + whole + "1 to 1048576");
+  CHECK(torchrun({{"WORLD_SIZE", "1048577"}}) == "WORLD_SIZE=1048577" + whole + "1 to 1048576");
+  CHECK(refusal({{"CCOLL_RANK", "0"}, {"CCOLL_SIZE", "100000000"}}) ==
+        "CCOLL_SIZE=100000000" + whole + "1 to 1048576");
   CHECK(torchrun({{"RANK", "8"}}) == "RANK=8, but WORLD_SIZE=8: expected RANK from 0 to 7");
   CHECK(torchrun({{"LOCAL_RANK", "4"}}) ==
         "LOCAL_RANK=4, but LOCAL_WORLD_SIZE=4: expected LOCAL_RANK from 0 to 3");

@@ -16,6 +16,7 @@
 
 #include "ccoll/store.hpp"
 #include "core/os_error.hpp"
+#include "rendezvous/most_ranks.hpp"
 #include "rendezvous/open_store.hpp"
 #include "run/nodes.hpp"
 #include "run/supervisor.hpp"
@@ -251,7 +252,11 @@ Status check(const LaunchOptions& options) {
                 "with a port that is free there",
                 options.nodes);
   }
-  return check_rank_count(options.ranks);
+  CCOLL_TRY(check_rank_count(options.ranks));
+  if (options.ranks > kMostRanksOfJob / options.nodes)
+    return fail(ErrorKind::invalid_argument, "--nodes {} with -n {}: expected {} ranks at most",
+                options.nodes, options.ranks, kMostRanksOfJob);
+  return {};
 }
 
 Result<int> launch(const LaunchOptions& options) {

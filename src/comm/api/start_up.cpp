@@ -12,6 +12,7 @@
 #include "comm/groups/unique_id.hpp"
 #include "core/deadline.hpp"
 #include "core/patience.hpp"
+#include "rendezvous/most_ranks.hpp"
 #include "rendezvous/open_store.hpp"
 #include "system/log.hpp"
 #include "system/variables.hpp"
@@ -35,8 +36,15 @@ std::optional<std::chrono::milliseconds> time_or_never(const char* name) {
   return time == kNoLimit ? std::chrono::milliseconds(0) : time;
 }
 
+void check_size(int size) {
+  if (size >= 1 && size <= kMostRanksOfJob) return;
+  raise({ErrorKind::invalid_argument,
+         fmt::format("a size of {}: expected 1 to {} ranks", size, kMostRanksOfJob), std::nullopt});
+}
+
 void check_rank(int rank, int size) {
-  if (size < 1 || rank < 0 || rank >= size)
+  check_size(size);
+  if (rank < 0 || rank >= size)
     raise({ErrorKind::invalid_argument,
            fmt::format("rank {} of {}: a rank is at least 0 and less than the size", rank, size),
            std::nullopt});
@@ -278,9 +286,7 @@ Communicator Communicator::create(const UniqueId& id, int rank, int size,
 
 std::vector<Communicator> Communicator::create_all(int size, const CommunicatorOptions& options,
                                                    std::span<const int> devices) {
-  if (size < 1)
-    raise({ErrorKind::invalid_argument,
-           fmt::format("create_all: a size of {}: expected 1 or more", size), std::nullopt});
+  check_size(size);
   const auto store = make_inproc_store();
   std::vector<int> ranks(static_cast<std::size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -292,6 +298,7 @@ std::vector<Communicator> Communicator::create_all(int size, const CommunicatorO
 std::vector<Communicator> Communicator::create_all(const UniqueId& id, std::span<const int> ranks,
                                                    int size, const CommunicatorOptions& options,
                                                    std::span<const int> devices) {
+  check_size(size);
   for (const int rank : ranks) check_rank(rank, size);
   check_distinct(ranks);
   return side_by_side(ranks, options, devices, [&](int rank, const CommunicatorOptions& own) {

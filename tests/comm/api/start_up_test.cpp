@@ -153,6 +153,10 @@ TEST_CASE("start-up: bytes that are no id are refused", "[comm]") {
     CHECK_THAT(refused(bad), Contains("invalid_argument: ") &&
                                  (Contains("are not an id") || Contains("an id of version")));
   }
+  CHECK_THAT(message_of([&] { Communicator::create(good, 0, 100'000'000, impatient()); }),
+             Contains("a size of 100000000: expected 1 to 1048576 ranks"));
+  CHECK_THAT(message_of([&] { Communicator::create_all(1'000'000'000, impatient()); }),
+             Contains("a size of 1000000000: expected 1 to 1048576 ranks"));
   CHECK_THAT(message_of([&] { Communicator::create(good, 2, 2, impatient()); }),
              Contains("rank 2 of 2: a rank is at least 0 and less than the size"));
 }
@@ -169,7 +173,7 @@ TEST_CASE("start-up: the ranks of one process come at once, all or some", "[comm
   for (const auto& error : errors) CHECK(error == "");
   CHECK((first[1].rank() == 3 && second[0].rank() == 1 && second[1].size() == 4));
   CHECK_THAT(message_of([] { Communicator::create_all(0); }),
-             Contains("a size of 0: expected 1 or more"));
+             Contains("a size of 0: expected 1 to 1048576 ranks"));
 }
 
 TEST_CASE("start-up: each rank has its device from the list, which replaces the options'",

@@ -12,6 +12,7 @@
 #include "bench/measure/operations.hpp"
 #include "ccoll/types.hpp"
 #include "core/result.hpp"
+#include "rendezvous/most_ranks.hpp"
 
 namespace CLI {
 class App;
@@ -42,7 +43,7 @@ struct Call {
 /// The largest number of ranks for commands that process every rank's program.
 inline constexpr std::uint32_t kMostRanksDrawn = 256;
 /// The same for commands that use formulas.
-inline constexpr std::uint32_t kMostRanks = 1 << 20;
+inline constexpr std::uint32_t kMostRanks = kMostRanksOfJob;
 inline constexpr std::uint64_t kMostElements = std::uint64_t{1} << 40;
 
 /// OP, -n, --count, --root, --hosts.

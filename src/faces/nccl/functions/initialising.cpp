@@ -5,12 +5,14 @@
 #include "faces/nccl/handle.hpp"
 #include "faces/nccl/settings/environment.hpp"
 #include "faces/nccl/start.hpp"
+#include "rendezvous/most_ranks.hpp"
 
 namespace ccoll::nccl {
 namespace {
 
 void check_rank(int rank, int size) {
-  if (size < 1) refuse(ncclInvalidArgument, "nranks is {}: expected 1 or more", size);
+  if (size < 1 || size > kMostRanksOfJob)
+    refuse(ncclInvalidArgument, "nranks is {}: expected 1 to {}", size, kMostRanksOfJob);
   if (rank < 0 || rank >= size)
     refuse(ncclInvalidArgument, "rank {} of {}: expected 0 to {}", rank, size, size - 1);
 }
@@ -87,7 +89,8 @@ CCOLL_NCCL_FACE(ncclResult_t, CommInitAll, ncclComm_t* comm, int ndev, const int
   constexpr auto kFunction = "ncclCommInitAll";
   return guarded_in_group(kFunction, [&] {
     given(comm, "comm");
-    if (ndev < 0) refuse(ncclInvalidArgument, "ndev is {}: expected 0 or more", ndev);
+    if (ndev < 0 || ndev > ccoll::kMostRanksOfJob)
+      refuse(ncclInvalidArgument, "ndev is {}: expected 0 to {}", ndev, ccoll::kMostRanksOfJob);
     check_environment();
     const bool has_devices = !settings().host;
     const int count = has_devices ? device::count() : 0;

@@ -42,7 +42,7 @@ class CCOLL_API Work {
   void on_done(std::function<void(const Error*)> tell);
   /// The message, once the operation is over: of its only receive, or the `receive`-th of a batch.
   /// Throws the error of a receive that failed, and Error{invalid_argument} before the operation is
-  /// over or if it has no such receive.
+  /// over, if it has no such receive, or if there is no operation.
   Received received(std::size_t receive = 0) const;
 
   struct CCOLL_HIDDEN State;  ///< ccoll's own

@@ -186,6 +186,9 @@ void bind_groups(Class& communicator) {
              Seconds timeout) {
             const auto options = group_options(name, timeout);
             const int number = color.value_or(kNoColor);
+            if (number < kNoColor)
+              throw Error(ErrorKind::invalid_argument, "split: colour " + std::to_string(number) +
+                                                           ": expected 0 or more, or None");
             auto part = made_from(self, [=](auto& on) -> Shared {
               auto made = on.split(number, key, options);
               return made ? shared(std::move(*made)) : nullptr;

@@ -23,6 +23,8 @@ def test_split_duplicate_and_subgroup():
         assert odd.size == 2 and odd.rank == (1 if rank < 2 else 0) and "halves" in odd.name
         assert odd.rank_in(comm, 0) == (3 if rank % 2 else 2) and odd.job_rank(1) == rank % 2
         assert total(odd) == 1
+        with pytest.raises(ccoll.InvalidArgument, match="-5: expected 0 or more, or None"):
+            comm.split(-5)
         none = comm.split(None if rank == 0 else 1)
         assert (none is None) == (rank == 0)
         if none is not None:

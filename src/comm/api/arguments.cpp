@@ -2,10 +2,12 @@
 #include "comm/api/arguments.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <numeric>
 #include <utility>
 
+#include "comm/api/extent.hpp"
 #include "comm/api/memory_rows.hpp"
 #include "comm/collectives/reductions.hpp"
 #include "core/text.hpp"
@@ -167,6 +169,12 @@ Status check_reduction(const Call& call) {
     return fail(ErrorKind::invalid_argument,
                 "{}: the factor in memory is of type {}: expected {}, as the call's elements are",
                 name_of(call), to_string(op.factor_type()), to_string(call.type));
+  if (!is_empty_list && is_integer(call.type) && !op.has_whole_factor() &&
+      std::trunc(op.factor()) == op.factor())
+    return fail(ErrorKind::invalid_argument,
+                "{}: {} of {}: the factor is out of range: expected a whole number between -2^63 "
+                "and 2^63",
+                name_of(call), op.text(), to_string(call.type));
   if (!is_empty_list && is_integer(call.type) && !op.has_whole_factor())
     return fail(ErrorKind::invalid_argument, "{}: {} of {}: the factor must be a whole number",
                 name_of(call), op.text(), to_string(call.type));
@@ -208,7 +216,7 @@ Status check_values(const Call& call, Rank size) {
   if (call.root >= size) CCOLL_TRY(check_root(name_of(call), call.root, size));
   CCOLL_TRY(check_type(to_string(call.kind), call.type));
   if (reduces(call.kind)) CCOLL_TRY(check_reduction(call));
-  if (call.count > SIZE_MAX / 2 / size / size_of(call.type))
+  if (call.count > kBeyondMemory / size / size_of(call.type))
     return fail(ErrorKind::invalid_argument, "{}: {} elements are more than memory can hold",
                 name_of(call), call.count);
   return {};

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "comm/api/arguments.hpp"
+#include "comm/api/extent.hpp"
 #include "comm/api/implementation.hpp"
 #include "comm/groups/exchange.hpp"
 
@@ -24,7 +25,7 @@ struct ByteCall {
 Status check(const ByteCall& call, Rank size, const CallOptions& options) {
   CCOLL_TRY(check_root(call.name, static_cast<Rank>(call.root), size));
   CCOLL_TRY(refuse_in_stream(call.name, options));
-  if (call.length > SIZE_MAX / 2 / size)
+  if (call.length > kBeyondMemory / size)
     return fail(ErrorKind::invalid_argument,
                 "{}: {} bytes from each rank are more than memory can hold", call.name,
                 call.length);

@@ -95,7 +95,7 @@ Status check_blocks(const Call& call, std::string_view what, std::span<const Any
       return fail(ErrorKind::invalid_argument,
                   "{}_v: {} block {} is of {}, the first block of the call is of {}",
                   to_string(call.kind), what, i, to_string(block.type), to_string(call.type));
-    if (block.count > SIZE_MAX / 2 / wanted / size_of(call.type))
+    if (block.count > kBeyondMemory / wanted / size_of(call.type))
       return fail(ErrorKind::invalid_argument, "{}_v: {} elements are more than memory can hold",
                   to_string(call.kind), block.count);
     if (block.count > 0 && block.data == nullptr)
@@ -313,7 +313,7 @@ Result<Call> call_of(const Outline& outline, BufferPairs buffers) {
           ErrorKind::invalid_argument,
           "{} of several buffers: buffer {} is of {}, buffer 0 of {}; one call has one type",
           to_string(kind), i, to_string(type), to_string(call.type));
-    if (count > SIZE_MAX / 2 / size / size_of(call.type) - call.count)
+    if (count > kBeyondMemory / size / size_of(call.type) - call.count)
       return fail(ErrorKind::invalid_argument, "{}: {} elements are more than memory can hold",
                   to_string(kind), count);
     counts.push_back(count);

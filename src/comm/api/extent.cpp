@@ -21,7 +21,7 @@ Status check_rows(std::string_view call, std::string_view what, const ConstBlock
   const auto width = std::max<std::size_t>(size_of(block.type), 1);
   std::size_t elems = 0;
   if (__builtin_mul_overflow(block.count / block.row_length - 1, block.stride, &elems) ||
-      __builtin_add_overflow(elems, block.row_length, &elems) || elems > PTRDIFF_MAX / width)
+      __builtin_add_overflow(elems, block.row_length, &elems) || elems > kBeyondMemory / width)
     return fail(ErrorKind::invalid_argument,
                 "{}: the {} has {} rows with a stride of {} elements, more than memory can hold",
                 call, what, block.count / block.row_length, block.stride);

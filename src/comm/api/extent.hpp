@@ -14,6 +14,10 @@
 
 namespace ccoll {
 
+/// More bytes than any block has: addresses of all processors in use have at most 57 bits, half of
+/// them for programs. Sums of a few such numbers do not overflow.
+inline constexpr std::size_t kBeyondMemory = std::size_t{1} << 56;
+
 struct Extent {
   std::size_t count = 0;  ///< as Problem::count
   DataType type = DataType::uint8;

@@ -45,7 +45,7 @@ Result<Pattern> pattern_of(const MessageRequest& request, Rank size) {
   const auto& block = request.block;
   CCOLL_TRY(check_type(call, block.type));
   CCOLL_TRY(check_rows(call, "buffer", block));
-  if (block.count > SIZE_MAX / 2 / size_of(block.type))
+  if (block.count > kBeyondMemory / size_of(block.type))
     return fail(ErrorKind::invalid_argument, "{}: {} elements are more than memory can hold", call,
                 block.count);
   if (block.count > 0 && block.data == nullptr)

@@ -77,7 +77,10 @@ void Work::on_done(std::function<void(const Error*)> tell) {
 }
 
 Received Work::received(std::size_t receive) const {
-  if (!state_ || !state_->done())
+  if (!state_)
+    raise({ErrorKind::invalid_argument,
+           "received: this Work belongs to no operation, so there is no message", std::nullopt});
+  if (!state_->done())
     raise({ErrorKind::invalid_argument, "received: the operation is not over; wait for it first",
            std::nullopt});
   std::size_t receives = 0;

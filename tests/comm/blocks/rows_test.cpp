@@ -296,7 +296,8 @@ TEST_CASE("rows: what cannot be right is refused by its numbers", "[comm]") {
         },
         "columns: the matrix has 8 columns, the counts are 4 together");
     told([&] { columns(matrix, 5, std::vector{9, -1}); }, "the count of rank 1 is -1");
-    for (const std::size_t stride : {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX - 3, std::size_t{1} << 61}) {
+    for (const std::size_t stride : {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX - 3, std::size_t{1} << 61,
+                                     SIZE_MAX / 16, (std::size_t{1} << 54) + 1}) {
       told([&] { world.all_reduce(rows(0, 2, stride)); }, "more than memory can hold");
       told([&] { world.send(rows(0, 2, stride), 1); }, "more than memory can hold");
       told(

@@ -256,6 +256,11 @@ TEST_CASE("reductions: a factor must suit the type", "[comm]") {
     expect(refusal(DataType::int32, half) ==
                "all_reduce: premultiplied_sum by 0.5 of int32: the factor must be a whole number",
            "a fraction of an integer");
+    for (const double beyond : {1e300, -0x1p63, std::numeric_limits<double>::infinity()})
+      expect(refusal(DataType::int32, Reduction::premultiplied_sum(beyond))
+                 .ends_with(" of int32: the factor is out of range: expected a whole number "
+                            "between -2^63 and 2^63"),
+             "a factor beyond integers");
     expect(
         refusal(DataType::boolean, half) == "all_reduce: premultiplied_sum is not defined on bool",
         "bool");

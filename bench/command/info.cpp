@@ -148,7 +148,7 @@ Result<std::string> explain_text(const Options& options) {
 
 Result<std::string> explain_text(const Options& options, int size, const LinkKind& kind,
                                  const std::vector<KeptRows::One>& rows) {
-  auto ops = parse_operations(options.explain_op);
+  auto ops = parse_operations(options.explain_op, Beside::nothing);
   if (!ops) return tl::unexpected(ops.error());
   if (options.algorithms.size() > 1) {
     return fail(

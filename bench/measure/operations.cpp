@@ -329,7 +329,7 @@ const Operation* find_operation(std::string_view name) {
   return found == kOperations.end() ? nullptr : &*found;
 }
 
-Result<std::vector<const Operation*>> parse_operations(std::string_view list) {
+Result<std::vector<const Operation*>> parse_operations(std::string_view list, Beside beside) {
   std::vector<const Operation*> chosen;
   const auto add = [&](const Operation& row) {
     if (std::find(chosen.begin(), chosen.end(), &row) == chosen.end()) chosen.push_back(&row);
@@ -342,8 +342,9 @@ Result<std::vector<const Operation*>> parse_operations(std::string_view list) {
     } else {
       std::vector<std::string_view> names;
       for (const Operation& each : kOperations) names.push_back(each.name);
-      for (const std::string_view command : {"all", "info", "matrix", "tune", "explain"})
-        names.push_back(command);
+      names.push_back("all");
+      if (beside == Beside::commands)
+        names.insert(names.end(), {"info", "matrix", "tune", "explain"});
       return fail(ErrorKind::invalid_argument, "{}", unknown_word("operation", word, names));
     }
   }

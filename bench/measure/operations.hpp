@@ -80,8 +80,11 @@ std::span<const Operation> operations();
 const Operation* find_operation(std::string_view name);
 /// Empty for operations without a schedule.
 std::vector<Algorithm> algorithms_of(const Operation& operation);
+/// Words beside operations that a failure lists.
+enum class Beside { nothing, commands };
 /// A comma list or `all`.
-Result<std::vector<const Operation*>> parse_operations(std::string_view list);
+Result<std::vector<const Operation*>> parse_operations(std::string_view list,
+                                                       Beside beside = Beside::commands);
 
 /// Bytes that a size is rounded down to.
 std::uint64_t size_unit(const Operation& operation, DataType type, int size);

@@ -48,10 +48,12 @@ std::string explain(const Problem& asked, DataType type, const CostTable& costs,
       out,
       "\nMessages (of one window) and bytes are those of the busiest rank; roundings are "
       "those of a 16-bit float.\n");
-  fmt::format_to(out, "Chosen: {} with {} lane{}, {} window{} of {} bytes per block: {}.\n",
-                 to_string(chosen.choice.algorithm), chosen.choice.lanes,
-                 chosen.choice.lanes == 1 ? "" : "s", windows, windows == 1 ? "" : "s",
-                 chosen.choice.slice_elems * elem_bytes, chosen.reason());
+  const auto passes =
+      windows == 0 ? "no data to move"
+                   : fmt::format("{} window{} of {} bytes per block", windows,
+                                 windows == 1 ? "" : "s", chosen.choice.slice_elems * elem_bytes);
+  fmt::format_to(out, "Chosen: {} with {} lane{}, {}: {}.\n", to_string(chosen.choice.algorithm),
+                 chosen.choice.lanes, chosen.choice.lanes == 1 ? "" : "s", passes, chosen.reason());
   fmt::format_to(out,
                  "Cost table: latency {:.2f} µs, {:.2f} GB/s per link, {:.2f} µs per message, "
                  "reduction {:.2f} GB/s, {:.2f} cores per rank.\n",

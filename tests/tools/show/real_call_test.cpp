@@ -385,6 +385,8 @@ TEST_CASE("cc-show call: a reduce has a result at its root alone", "[show][unit]
 
 TEST_CASE("cc-show call: what cannot be is refused", "[show]") {
   CHECK_THAT(refused({"call"}), Contains("no operation given"));
+  CHECK_THAT(refused({"call", "all_reduce", "--type", "foo"}),
+             Contains("'--type' is not expected: did you mean --dtype?"));
   CHECK_THAT(refused({"call", "all_to_al"}), Contains("did you mean all_to_all?"));
   CHECK_THAT(refused({"call", "all_reduce", "--in", "r+"}), Contains("column 3: found the end"));
   CHECK_THAT(refused({"call", "all_reduce", "--in", "300", "--dtype", "int8"}),

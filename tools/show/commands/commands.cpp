@@ -74,6 +74,17 @@ std::string unknown_command(std::string_view word) {
   return unknown_word("command", word, names);
 }
 
+/// CLI11 reports only that an option is left over.
+std::string unexpected_option(const CLI::App& command, std::string_view word) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const std::string meant = suggestion(word, views);
+  return fmt::format("'{}' is not expected{}", word,
+                     meant.empty() ? "" : fmt::format(": did you mean {}?", meant));
+}
+
 }  // namespace
 
 std::span<const Command> commands() { return kCommands; }
@@ -101,6 +112,11 @@ Result<Output> run(int argc, const char* const* argv) {
     if (app.get_subcommands().empty() && !first.starts_with('-')) {
       return fail(ErrorKind::invalid_argument, "{}", unknown_command(first));
     }
+    const auto chosen = app.get_subcommands();
+    const auto extras = app.remaining(true);
+    if (!chosen.empty() && !extras.empty() && extras.front().starts_with("--"))
+      return fail(ErrorKind::invalid_argument, "{}",
+                  unexpected_option(*chosen.front(), extras.front()));
     return fail(ErrorKind::invalid_argument, "{}", error.what());
   }
   for (const auto& [part, action] : actions) {

@@ -7,12 +7,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <sstream>
 #include <thread>
+#include <vector>
 
 #include "core/deadline.hpp"
 #include "system/variables.hpp"
@@ -76,23 +79,49 @@ PeerArguments::PeerArguments(const std::string& handle) {
 
 namespace {
 
-/// Its status if it ends by the limit.
-std::optional<int> status_by(pid_t child, std::chrono::steady_clock::time_point limit) {
+using Clock = std::chrono::steady_clock;
+
+/// Where one process has failed, the others may wait for it in vain: it may have left in the middle
+/// of a call of a device. A run's time is short.
+constexpr std::chrono::seconds kAfterAFailure{10};
+constexpr std::chrono::milliseconds kBetweenLooks{5};
+
+/// Its status if it has ended.
+std::optional<int> status_of(pid_t child) {
   int status = 0;
-  while (waitpid(child, &status, WNOHANG) == 0) {
-    if (std::chrono::steady_clock::now() >= limit) return std::nullopt;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return status;
+  return waitpid(child, &status, WNOHANG) == 0 ? std::nullopt : std::optional(status);
+}
+
+bool is_failure(int status) {
+  return !WIFEXITED(status) ||
+         (WEXITSTATUS(status) != kPassed && WEXITSTATUS(status) != kIncomplete);
+}
+
+void end_now(pid_t child) {
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+}
+
+/// Reports what became of a child that has ended.
+void report(std::size_t number, int status, Findings& findings) {
+  if (WIFSIGNALED(status))
+    findings.wrong(fmt::format("process {} was killed by signal {} ({})", number, WTERMSIG(status),
+                               strsignal(WTERMSIG(status))));
+  else if (WEXITSTATUS(status) == kIncomplete)
+    findings.leave_out(fmt::format("what process {} says", number));
+  else if (WEXITSTATUS(status) != kPassed)
+    findings.wrong(fmt::format("process {} ended with status {}", number, WEXITSTATUS(status)));
 }
 
 }  // namespace
 
 std::optional<int> status_within(pid_t child, std::chrono::seconds patience) {
-  const auto ended = status_by(child, deadline_after(patience));
+  const auto limit = deadline_after(patience);
+  auto ended = status_of(child);
+  for (; !ended && Clock::now() < limit; ended = status_of(child))
+    std::this_thread::sleep_for(kBetweenLooks);
   if (!ended) {
-    kill(child, SIGKILL);
-    waitpid(child, nullptr, 0);
+    end_now(child);
     return std::nullopt;
   }
   return WIFEXITED(*ended) ? WEXITSTATUS(*ended) : 128 + WTERMSIG(*ended);
@@ -100,23 +129,35 @@ std::optional<int> status_within(pid_t child, std::chrono::seconds patience) {
 
 void await_peers(const std::vector<pid_t>& children, Findings& findings,
                  std::chrono::seconds patience) {
-  const auto limit = deadline_after(patience);
+  auto limit = deadline_after(patience);
+  std::vector<std::optional<int>> ended(children.size());
+  std::optional<std::size_t> failed;
+  const auto look = [&](std::size_t i) {
+    ended[i] = status_of(children[i]);
+    if (!ended[i] || failed || !is_failure(*ended[i])) return;
+    failed = i;
+    limit = std::min(limit, deadline_after(kAfterAFailure));
+  };
+  for (std::size_t left = children.size(); left > 0 && Clock::now() < limit;) {
+    left = 0;
+    for (std::size_t i = 0; i < children.size(); i++) {
+      if (!ended[i]) look(i);
+      left += ended[i] ? 0 : 1;
+    }
+    if (left > 0) std::this_thread::sleep_for(kBetweenLooks);
+  }
   for (std::size_t i = 0; i < children.size(); i++) {
     findings.tried();
-    const auto ended = status_by(children[i], limit);
-    if (!ended) {
-      findings.wrong(
-          fmt::format("process {} was killed: it had not ended after {} s", i, patience.count()));
-      kill(children[i], SIGKILL);
-      waitpid(children[i], nullptr, 0);
-    } else if (WIFSIGNALED(*ended)) {
-      findings.wrong(fmt::format("process {} was killed by signal {} ({})", i, WTERMSIG(*ended),
-                                 strsignal(WTERMSIG(*ended))));
-    } else if (WEXITSTATUS(*ended) == kIncomplete) {
-      findings.leave_out(fmt::format("what process {} says", i));
-    } else if (WEXITSTATUS(*ended) != kPassed) {
-      findings.wrong(fmt::format("process {} ended with status {}", i, WEXITSTATUS(*ended)));
+    if (ended[i]) {
+      report(i, *ended[i], findings);
+      continue;
     }
+    end_now(children[i]);
+    findings.wrong(failed ? fmt::format("process {} was killed: it had not ended {} s after "
+                                        "process {} had failed",
+                                        i, kAfterAFailure.count(), *failed)
+                          : fmt::format("process {} was killed: it had not ended after {} s", i,
+                                        patience.count()));
   }
 }
 

@@ -44,8 +44,8 @@ struct PeerArguments {
   std::string out;
 };
 
-/// Waits for all, and ends those that do not end by themselves, so that the next check can run.
-/// Each reports its own errors.
+/// Waits for all, and ends those that do not end by themselves, so that the next check can run: by
+/// the end of `patience`, or 10 s after one has failed. Each reports its own errors.
 void await_peers(const std::vector<pid_t>& children, Findings& findings,
                  std::chrono::seconds patience);
 

@@ -443,7 +443,7 @@ TEST_CASE("devices: a buffer that ends before its call does is refused", "[comm]
              error);
     };
     const int peer = 1 - c.rank();
-    for (const auto count : {std::size_t{1} << 40, std::size_t{1} << 58}) {
+    for (const auto count : {std::size_t{1} << 40, std::size_t{1} << 50}) {
       expect_refusal(count, [&] { c.all_reduce(Block(there.data(), count, DataType::float32)); });
       expect_refusal(count,
                      [&] { c.send(ConstBlock(there.data(), count, DataType::float32), peer); });

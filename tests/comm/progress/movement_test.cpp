@@ -307,7 +307,7 @@ TEST_CASE("movement: what a stream reaches while the flag is held gets a turn wh
   made.rounds.has_reached_ = true;
   const auto before = made.rounds.rounds_.load();
   made.progress->give_back(owned, made.rounds);
-  // Whoever has the flag from then on may end the communicator.
+  // A thread that has the flag from then on may end the communicator.
   CHECK(made.rounds.asked_here_ == 1);
   // Such a turn ends at once, as nothing is under way, and then begins again.
   CHECK(comes_to_pass([&] { return made.rounds.asked_elsewhere_ > 1; }));

@@ -12,7 +12,7 @@ TEST_CASE("progress: a pointer to another part expires with the communicator", "
     const Parts rank(0, {3, 5}, 990);
     kept = rank.progress.weak(rank.self);
     CHECK(kept.lock().get() == &rank.self);
-    // Whoever compares owners finds the same communicator behind all parts.
+    // By its owner, each pointer belongs to the same communicator.
     CHECK_FALSE(kept.owner_before(rank.progress.weak()));
     CHECK_FALSE(rank.progress.weak().owner_before(kept));
   }

@@ -41,7 +41,9 @@ class Room {
  public:
   static constexpr std::size_t kBytes = 1 << 20;
 
+  /// Another rank of the process may capture a call meanwhile.
   static Result<std::unique_ptr<Room>> make(MemoryKind kind) {
+    const device::BesideCaptures beside;
     auto made = std::make_unique<Room>();
     if (kind == MemoryKind::allocated) {
       CCOLL_TRY(device::put(device::Registered::make(std::nullopt, kBytes), made->lent_));
@@ -62,6 +64,9 @@ class Room {
   ~Room() {
     // Memory that another rank keeps open is never freed.
     if (lent_ && own_ && !lent_->is_back_within(std::chrono::seconds(20))) (void)own_.release();
+    lent_.reset();
+    const device::BesideCaptures beside;
+    own_.reset();
   }
   std::byte* data() const { return data_; }
   device::Registered& lent() { return *lent_; }
@@ -154,8 +159,8 @@ class GroupBench {
   Status replay(const device::GroupProgram* program, std::vector<TeamMemory>& memories) {
     Trip first(*this, 0, memories[0]);
     constexpr const char* kWhat = "a graph of a call";
-    CCOLL_TRY(device::cuda_status(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeGlobal),
-                                  "capturing a call"));
+    CCOLL_TRY(device::cuda_status(
+        cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal), "capturing a call"));
     const Status called = group_->call(program, first.input(), first.output(), stream(), true);
     cudaGraph_t graph = nullptr;
     const cudaError_t ended = cudaStreamEndCapture(stream(), &graph);

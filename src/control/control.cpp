@@ -10,7 +10,7 @@
 #include "control/state/progress.hpp"
 #include "control/word.hpp"
 #include "net/service.hpp"
-#include "system/process_mutex.hpp"
+#include "system/locks.hpp"
 #include "system/runtime.hpp"
 
 namespace ccoll {

@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "core/os_error.hpp"
-#include "system/process_mutex.hpp"
+#include "system/locks.hpp"
 #include "system/runtime.hpp"
 
 namespace ccoll::net {

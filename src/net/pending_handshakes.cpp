@@ -8,8 +8,8 @@
 
 #include "ccoll/strangers.hpp"
 #include "net/service.hpp"
+#include "system/locks.hpp"
 #include "system/log.hpp"
-#include "system/process_mutex.hpp"
 
 namespace ccoll::net {
 namespace {

@@ -22,8 +22,8 @@
 #include "core/os_error.hpp"
 #include "net/wire/openssl.hpp"
 #include "system/file_descriptor.hpp"
+#include "system/locks.hpp"
 #include "system/log.hpp"
-#include "system/process_mutex.hpp"
 #include "system/runtime.hpp"
 #include "system/signals.hpp"
 

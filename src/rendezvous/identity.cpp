@@ -14,7 +14,7 @@
 #include <string>
 
 #include "rendezvous/cpu_quota.hpp"
-#include "system/process_mutex.hpp"
+#include "system/locks.hpp"
 #include "system/read_file.hpp"
 #include "system/variables.hpp"
 

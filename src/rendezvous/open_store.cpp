@@ -6,7 +6,7 @@
 
 #include "net/wire/openssl.hpp"
 #include "rendezvous/stores/tcp_store.hpp"
-#include "system/process_mutex.hpp"
+#include "system/locks.hpp"
 #include "system/runtime.hpp"
 
 namespace ccoll {

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <utility>
 
-#include "system/process_mutex.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <mutex>
 
-#include "system/process_mutex.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "core/os_error.hpp"
-#include "system/process_mutex.hpp"
+#include "system/locks.hpp"
 #include "system/runtime.hpp"
 #include "system/write_all.hpp"
 

@@ -14,9 +14,9 @@
 #include "core/deadline.hpp"
 #include "core/result.hpp"
 #include "core/text.hpp"
+#include "system/locks.hpp"
 #include "system/log.hpp"
 #include "system/port_range.hpp"
-#include "system/process_mutex.hpp"
 #include "system/runtime.hpp"
 
 namespace ccoll {

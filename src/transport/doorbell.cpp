@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "system/process_mutex.hpp"
+#include "system/locks.hpp"
 #include "system/runtime.hpp"
 
 namespace ccoll {

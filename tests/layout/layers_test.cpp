@@ -66,7 +66,7 @@ const std::map<std::string, std::string> kMayInclude = {
      "comm/collectives comm/groups comm/progress comm/record"},
     {"comm/groups",
      "core system net net/wire schedule algorithms rendezvous control transport engine gpu "
-     "comm comm/api comm/collectives comm/failures comm/progress"},
+     "comm/api comm/collectives comm/failures comm/progress"},
     {"comm/messages",
      "core schedule transport engine gpu comm comm/collectives comm/failures comm/groups "
      "comm/progress comm/record"},

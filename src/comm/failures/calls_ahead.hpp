@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "comm/guarded.hpp"
 #include "comm/record/history.hpp"
 #include "control/control.hpp"
 #include "schedule/problem.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll {
 

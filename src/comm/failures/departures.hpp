@@ -10,9 +10,9 @@
 #include <optional>
 #include <vector>
 
-#include "comm/guarded.hpp"
 #include "core/result.hpp"
 #include "schedule/problem.hpp"
+#include "system/locks.hpp"
 #include "transport/link.hpp"
 
 namespace ccoll {

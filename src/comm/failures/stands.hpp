@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/guarded.hpp"
 #include "comm/record/flight_recorder.hpp"
 #include "comm/record/history.hpp"
 #include "schedule/problem.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll {
 

@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "comm/failures/different_calls.hpp"
-#include "comm/guarded.hpp"
 #include "core/result.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll {
 

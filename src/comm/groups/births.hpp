@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "ccoll/communicator.hpp"
-#include "comm/guarded.hpp"
 #include "comm/progress/owner_flag.hpp"
 #include "control/control.hpp"
 #include "schedule/problem.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll {
 

@@ -5,7 +5,7 @@
 
 #include <mutex>
 
-#include "system/process_mutex.hpp"
+#include "system/locks.hpp"
 #include "system/runtime.hpp"
 
 namespace ccoll {

@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 
-#include "comm/guarded.hpp"
 #include "comm/record/history.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll {
 

@@ -13,13 +13,13 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/guarded.hpp"
 #include "comm/record/dump/dump.hpp"
 #include "comm/record/flight_recorder.hpp"
 #include "comm/record/history.hpp"
 #include "comm/record/labels.hpp"
 #include "comm/record/losses.hpp"
 #include "comm/record/tracing.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll {
 

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "comm/groups/self.hpp"
-#include "comm/guarded.hpp"
 #include "comm/progress/operation.hpp"
 #include "comm/progress/owner_flag.hpp"
 #include "comm/progress/progress.hpp"
@@ -25,6 +24,7 @@
 #include "core/result.hpp"
 #include "gpu/device_way.hpp"
 #include "gpu/staging.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll {
 
@@ -230,8 +230,8 @@ class StreamCalls {
   std::mutex submission_;
   const std::shared_ptr<TimedMutex> device_submission_ = std::make_shared<TimedMutex>();
   Guarded<std::shared_ptr<device::Staging>> staging_;  ///< stays when it is there
-  std::shared_ptr<device::DeviceWay> way_;    // immutable once there are calls
-  std::atomic<bool> has_way_{false};          // publishes way_ to threads that do not wait
+  std::shared_ptr<device::DeviceWay> way_;             // immutable once there are calls
+  std::atomic<bool> has_way_{false};                   // publishes way_ to threads that do not wait
   std::atomic<bool> may_come_from_graphs_{false};
 
   /// Those that streams have reached, in that order.

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <span>
 
-#include "system/process_mutex.hpp"
+#include "system/locks.hpp"
 #include "system/runtime.hpp"
 
 // A handle points to this. It is never freed, so that a dead handle can be recognised.

@@ -11,8 +11,8 @@
 #include "gpu/cuda/driver.hpp"
 #include "gpu/cuda/trial.hpp"
 #include "kernels/device/launch.hpp"
+#include "system/locks.hpp"
 #include "system/log.hpp"
-#include "system/process_mutex.hpp"
 #include "system/runtime.hpp"
 
 namespace ccoll::device {

@@ -19,7 +19,7 @@
 #include "gpu/cuda/trial.hpp"
 #include "gpu/memory/registrations.hpp"
 #include "kernels/device/launch.hpp"
-#include "system/process_mutex.hpp"
+#include "system/locks.hpp"
 #include "system/random.hpp"
 #include "system/runtime.hpp"
 

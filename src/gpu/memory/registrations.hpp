@@ -13,7 +13,7 @@
 
 #include "core/result.hpp"
 #include "gpu/memory/lendable.hpp"
-#include "system/process_mutex.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll::device {
 

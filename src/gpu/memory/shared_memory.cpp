@@ -11,7 +11,7 @@
 
 #include "core/os_error.hpp"
 #include "gpu/cuda/driver.hpp"
-#include "system/process_mutex.hpp"
+#include "system/locks.hpp"
 #include "system/random.hpp"
 #include "system/runtime.hpp"
 

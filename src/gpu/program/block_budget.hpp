@@ -40,7 +40,7 @@
 #include <span>
 #include <utility>
 
-#include "system/process_mutex.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll::device {
 

@@ -7,7 +7,7 @@
 
 #include "gpu/cuda/stream_hold.hpp"
 #include "kernels/device/launch.hpp"
-#include "system/process_mutex.hpp"
+#include "system/locks.hpp"
 #include "system/runtime.hpp"
 
 namespace ccoll::device {

@@ -12,7 +12,7 @@
 #include "gpu/device_way.hpp"
 #include "gpu/team/device_stream_op.hpp"
 #include "gpu/team/team.hpp"
-#include "system/process_mutex.hpp"
+#include "system/locks.hpp"
 #include "system/runtime.hpp"
 
 namespace ccoll::device {

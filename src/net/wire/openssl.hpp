@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "system/process_mutex.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll::net {
 

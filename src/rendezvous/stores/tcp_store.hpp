@@ -13,7 +13,7 @@
 
 #include "ccoll/store.hpp"
 #include "core/result.hpp"
-#include "system/process_mutex.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll::rendezvous {
 

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "core/float_state.hpp"
-#include "system/process_mutex.hpp"
+#include "system/locks.hpp"
 #include "system/runtime.hpp"
 
 namespace ccoll {

@@ -12,8 +12,8 @@
 #include <mutex>
 
 #include "system/file_descriptor.hpp"
+#include "system/locks.hpp"
 #include "system/log.hpp"
-#include "system/process_mutex.hpp"
 #include "system/runtime.hpp"
 #include "transport/verbs/events.hpp"
 

@@ -15,7 +15,7 @@
 
 #include "core/text.hpp"
 #include "system/file_descriptor.hpp"
-#include "system/process_mutex.hpp"
+#include "system/locks.hpp"
 #include "system/read_file.hpp"
 #include "system/runtime.hpp"
 

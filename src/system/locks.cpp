@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "system/process_mutex.hpp"
+#include "system/locks.hpp"
 
 #include <pthread.h>
 

@@ -219,9 +219,9 @@ class Parts : public Progress::Operations, public Failures::Audience {
     if (failures.verdict().has_news() && failures.take_news(owned)) return true;
     const auto& verdict = failures.verdict();
     bool moved = under_way.in_streams().busy(owned) && streams.advance(owned);
-    if (verdict.broken() || verdict.suspicion()) return false;
+    if (verdict.broken(owned) || verdict.suspicion(owned)) return false;
     moved |= !under_way.collectives(owned).empty() && calls.advance(owned);
-    if (verdict.broken() || verdict.suspicion()) return false;
+    if (verdict.broken(owned) || verdict.suspicion(owned)) return false;
     auto messages_moved = under_way.messages(owned).advance(attention);
     if (!messages_moved) return failures.failed(owned, messages_moved.error()), false;
     moved |= *messages_moved;
@@ -272,7 +272,7 @@ class Parts : public Progress::Operations, public Failures::Audience {
              communicator, options, group) {
     progress.start(context_, held_, {});
     const Owner owned(progress);
-    under_way.messages(owned).record(&record.recorder(), nullptr);
+    under_way.messages(owned).record(&record.recorder(owned), nullptr);
   }
   static std::shared_ptr<Member> member_of(std::uint32_t job_rank,
                                            const std::shared_ptr<NotedControl>& control) {

@@ -36,7 +36,7 @@ Counters Communicator::Implementation::counters() {
     peer.bytes_received += traffic.bytes_received;
     peer.retries += traffic.retries;
   }
-  for (const auto& [rank, loss] : record_.losses().by_peer()) {
+  for (const auto& [rank, loss] : record_.losses(owned).by_peer()) {
     auto& peer = of(rank, {});
     peer.waits += loss.waits;
     peer.time_lost += loss.time;

@@ -125,7 +125,7 @@ void Communicator::Implementation::configure() {
   record_.begin(setting.hosts);
   planner_ = Planner(std::move(setting));
   const Owner owned(progress_);
-  under_way_.messages(owned).record(&record_.recorder(), record_.tracing());
+  under_way_.messages(owned).record(&record_.recorder(owned), record_.tracing(owned));
 }
 
 Communicator::Implementation::~Implementation() {
@@ -145,19 +145,20 @@ Status Communicator::Implementation::close(bool is_told) {
     const auto& verdict = failures_.verdict();
     const auto end_with = [&](const Failure& failure) {
       failures_.break_with(owned, failure, true);
-      late = verdict.broken();
+      late = verdict.broken(owned);
     };
-    if (device_programs_.has_way() && !verdict.broken()) streams_.end_what_devices_made(owned);
-    was_told = verdict.broken().has_value();
+    if (device_programs_.has_way() && !verdict.broken(owned)) streams_.end_what_devices_made(owned);
+    was_told = verdict.broken(owned).has_value();
     if (!was_told) dumps_.write_requested(owned);
     // A lost link may only mean that its rank has left.
-    if (!was_told && verdict.suspicion() && verdict.suspicion()->kind != ErrorKind::peer_lost)
-      end_with(*verdict.suspicion());
-    if (!verdict.broken() && !verdict.suspicion())
+    if (!was_told && verdict.suspicion(owned) &&
+        verdict.suspicion(owned)->kind != ErrorKind::peer_lost)
+      end_with(*verdict.suspicion(owned));
+    if (!verdict.broken(owned) && !verdict.suspicion(owned))
       if (const auto unread = comparison_.unread(owned, true)) end_with(*unread);
-    if (!verdict.broken()) failures_.break_with(owned, Failures::destroyed(), false);
+    if (!verdict.broken(owned)) failures_.break_with(owned, Failures::destroyed(), false);
     under_way_.in_streams().abandon(owned, self_.for_caller(Failures::destroyed()));
-    if (auto* tracing = record_.tracing()) tracing->write();
+    if (auto* tracing = record_.tracing(owned)) tracing->write();
   }
   comparison_.publish_end(!was_told);
   if (late) comparison_.end_farewells();  // this rank knows what the others hear now
@@ -208,13 +209,13 @@ bool Communicator::Implementation::advance(Owned owned, Attention attention) try
   auto& verdict = failures_.verdict();
   auto& in_streams = under_way_.in_streams();
   bool moved = false;
-  if (verdict.has_news() && failures_.take_news(owned, !verdict.suspicion())) return true;
-  if (progress_.is_forked() || (verdict.suspicion() && !verdict.broken())) return false;
+  if (verdict.has_news() && failures_.take_news(owned, !verdict.suspicion(owned))) return true;
+  if (progress_.is_forked() || (verdict.suspicion(owned) && !verdict.broken(owned))) return false;
   // Do this in a broken communicator, too: its streams must go on.
   if (in_streams.busy(owned)) [[unlikely]]
     moved |= streams_.advance(owned);
   moved |= !under_way_.collectives(owned).empty() && calls_.advance(owned);
-  if (verdict.broken() || verdict.suspicion()) return false;
+  if (verdict.broken(owned) || verdict.suspicion(owned)) return false;
   auto messages_moved = under_way_.messages(owned).advance(attention);
   if (!messages_moved) {
     failures_.failed(owned, std::move(messages_moved.error()));

@@ -78,8 +78,8 @@ class Communicator::Implementation final
   std::vector<Rank> awaited(Owned owned, const Work::State& work) const noexcept override {
     return under_way_.awaited(owned, work);
   }
-  void slept(Owned /*owned*/, std::vector<Rank> awaited, Clock::duration time) noexcept override {
-    record_.slept(std::move(awaited), time);
+  void slept(Owned owned, std::vector<Rank> awaited, Clock::duration time) noexcept override {
+    record_.slept(owned, std::move(awaited), time);
   }
   bool has_reached() const override { return under_way_.has_reached(); }
   Status may_wait() const override { return self_.called_from_outside(); }

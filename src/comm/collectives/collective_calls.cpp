@@ -54,7 +54,7 @@ Status CollectiveCalls::number(Owned owned, CollectiveOperation& operation) {
   auto& run = operation.run;
   if (!operation.label.empty() || run.custom)
     with_.record.labels().set(queue.next_number(), operation.note());
-  if (record(run.signature)) CCOLL_TRY(with_.comparison.compare_with_ahead());
+  if (record(owned, run.signature)) CCOLL_TRY(with_.comparison.compare_with_ahead());
   run.sequence = queue.take_number();
   operation.is_numbered = true;
   return {};
@@ -68,7 +68,7 @@ Result<std::shared_ptr<Plan>> CollectiveCalls::plan_for(Owned owned, const Call&
   if (!request) return tl::unexpected(request.error());
   auto plan = Plan::make(*request, with_.under_way.links(owned));
   if (!plan) return tl::unexpected(plan.error());
-  if (auto* tracing = with_.record.tracing())
+  if (auto* tracing = with_.record.tracing(owned))
     (*plan)->observe(tracing->observer_for(*request, call.ragged()));
   return plans_.keep(key, std::move(*plan));
 }
@@ -179,7 +179,7 @@ bool CollectiveCalls::advance(Owned owned) {
   if (!plan.done()) return *moved;
   if (operation->widening) operation->widening->narrow();
   const auto finished = queue.take_front();
-  with_.record.call_ended(finished->run.sequence);
+  with_.record.call_ended(owned, finished->run.sequence);
   finished->end();
   return true;
 }

@@ -79,8 +79,8 @@ class CollectiveCalls {
   /// Numbers the call; all calls before it must have their numbers.
   Status number(Owned owned, CollectiveOperation& operation);
   /// Notes that a call begins; whether neighbours have published calls that are to be compared.
-  bool record(const Signature& signature) {
-    with_.record.call_begins(signature);
+  bool record(Owned owned, const Signature& signature) {
+    with_.record.call_begins(owned, signature);
     return with_.comparison.has_any_ahead();
   }
   /// Handles a failure of the first one in the queue.

@@ -64,7 +64,7 @@ bool CollectiveCalls::repeat(const Outline& asked, const Blocks& blocks,
   if (!with_.failures.is_calm(owned) || last.operation->use_count() > 1) return false;
   auto& operation = **last.operation;
   auto& run = operation.run;
-  if (record(run.signature)) [[unlikely]]
+  if (record(owned, run.signature)) [[unlikely]]
     compare_or_raise(owned);
   run.sequence = queue(owned).take_number();
   run.in_place = last.in_place;

@@ -33,8 +33,8 @@ bool may_be_symptom(const Failure& failure) {
 
 Status Failures::usable(Owned owned) {
   take_news(owned);
-  if (!verdict_.broken()) return {};
-  auto failure = *verdict_.broken();
+  if (!verdict_.broken(owned)) return {};
+  auto failure = *verdict_.broken(owned);
   failure.message = "an earlier failure broke the communicator: " + failure.message;
   return tl::unexpected(std::move(failure));
 }
@@ -43,15 +43,16 @@ void Failures::failed(Owned owned, Failure failure) {
   if (failure.kind == ErrorKind::exhausted && !failure.culprit) return threw(owned, failure);
   if (may_be_symptom(failure))
     if (const auto loss = departures_.loss_behind(failure)) return end_by_loss(owned, *loss);
-  if (failure.kind == ErrorKind::peer_lost) return suspect(std::move(failure), kGrace);
-  if (failure.kind == ErrorKind::corrupt) return suspect(std::move(failure), kShortGrace);
+  if (failure.kind == ErrorKind::peer_lost) return suspect(owned, std::move(failure), kGrace);
+  if (failure.kind == ErrorKind::corrupt) return suspect(owned, std::move(failure), kShortGrace);
   // The receiver that got unexpected data tells which two ranks differ.
-  if (under_way_.collectives(owned).counts_differ()) return suspect(std::move(failure), kGrace);
+  if (under_way_.collectives(owned).counts_differ())
+    return suspect(owned, std::move(failure), kGrace);
   break_with(owned, failure, true);
 }
 
-void Failures::suspect(Failure failure, Clock::duration grace) {
-  if (!verdict_.suspect(std::move(failure), deadline_after(grace, progress_.now()))) return;
+void Failures::suspect(Owned owned, Failure failure, Clock::duration grace) {
+  if (!verdict_.suspect(owned, std::move(failure), deadline_after(grace, progress_.now()))) return;
   // A thread that is about to sleep has not counted on this deadline.
   progress_.waiter().ring();
 }
@@ -61,25 +62,25 @@ void Failures::break_with(Owned owned, const Failure& failure, bool tell) {
   // The others cannot know which rank ran out.
   if (tell && failure.kind == ErrorKind::exhausted && !failure.culprit)
     return threw(owned, failure);
-  const bool first = !verdict_.broken();
+  const bool first = !verdict_.broken(owned);
   if (first) {
     audience_.breaks(owned);
     note(owned, failure);
-    verdict_.break_with(failure);
+    verdict_.break_with(owned, failure);
     if (log().tells(LogLevel::debug))
       log().debug("rank {}: a communicator ends: {}", self_.rank(),
                   self_.for_caller(failure).message);
   }
-  under_way_.end(owned, *verdict_.broken(), verdict_.is_closed());
-  if (tell) self_.control().flood(self_.id(), *verdict_.broken());
+  under_way_.end(owned, *verdict_.broken(owned), verdict_.is_closed());
+  if (tell) self_.control().flood(self_.id(), *verdict_.broken(owned));
   audience_.broke(owned, first);
 }
 
 void Failures::break_copy(Owned owned, const Failure& failure) {
   // This thread may have forked inside a call.
   progress_.turns().own_again();
-  verdict_.break_with(failure);
-  under_way_.end_copy(owned, *verdict_.broken());
+  verdict_.break_with(owned, failure);
+  under_way_.end_copy(owned, *verdict_.broken(owned));
 }
 
 Failure Failures::destroyed() {
@@ -94,7 +95,7 @@ void Failures::call_threw(std::string_view call, Failure failure, std::string_vi
   failure.message = fmt::format("{}: {}", call, failure.message);
   const Owner owned(progress_);
   threw(owned, failure);
-  raise(self_.for_caller(*verdict_.broken(), label));
+  raise(self_.for_caller(*verdict_.broken(owned), label));
 }
 
 std::optional<Failure> Failures::news() const {
@@ -108,7 +109,7 @@ std::optional<Failure> Failures::news() const {
 }
 
 bool Failures::take_news(Owned owned, bool may_wait) {
-  if (verdict_.broken() || !verdict_.take_notice()) return false;
+  if (verdict_.broken(owned) || !verdict_.take_notice(owned)) return false;
   const auto heard = news();
   if (heard) verdict_.notify();
   if (progress_.is_forked()) {
@@ -116,7 +117,7 @@ bool Failures::take_news(Owned owned, bool may_wait) {
     return true;
   }
   take_departures(owned);
-  if (verdict_.broken()) return true;
+  if (verdict_.broken(owned)) return true;
   const bool is_loss = heard && heard->kind == ErrorKind::peer_lost;
   if (!heard || (is_loss && may_wait)) return false;
   if (is_loss)
@@ -129,8 +130,9 @@ bool Failures::take_news(Owned owned, bool may_wait) {
 void Failures::take_departures(Owned owned) {
   for (const auto& gone : departures_.take())
     under_way_.links(owned).peer_gone(gone.rank, gone.how, gone.why);
-  if (!verdict_.suspicion() || !may_be_symptom(*verdict_.suspicion())) return;
-  if (const auto loss = departures_.loss_behind(verdict_.suspicion())) end_by_loss(owned, *loss);
+  if (!verdict_.suspicion(owned) || !may_be_symptom(*verdict_.suspicion(owned))) return;
+  if (const auto loss = departures_.loss_behind(verdict_.suspicion(owned)))
+    end_by_loss(owned, *loss);
 }
 
 void Failures::end_by_loss(Owned owned, const Failure& loss) {
@@ -144,7 +146,8 @@ void Failures::end_by_loss(Owned owned, const Failure& loss) {
 
 bool Failures::end_by_old_loss(Owned owned, Clock::time_point now, Clock::time_point& next) {
   const auto heard = departures_.last_loss();
-  if (!heard || verdict_.broken() || verdict_.suspicion() || !under_way_.busy(owned)) return false;
+  if (!heard || verdict_.broken(owned) || verdict_.suspicion(owned) || !under_way_.busy(owned))
+    return false;
   const auto end = std::max(*heard, progress_.turns().last_moved()) + kLastWords;
   if (now < end) {
     next = std::min(next, end);
@@ -194,12 +197,12 @@ void Failures::note(Owned owned, const Failure& failure) noexcept {
     const bool is_one = failure.kind != ErrorKind::timed_out && failure.kind != ErrorKind::mismatch;
     if (const auto culprit =
             is_one && failure.culprit ? self_.group().rank_of(*failure.culprit) : std::nullopt)
-      return record_.losses().failed(*culprit);
+      return record_.losses(owned).failed(*culprit);
     if (const auto* first = under_way_.collectives(owned).started())
       for (const auto peer : first->plan->standing().awaited(PlanStanding::Which::in_the_way))
-        record_.losses().failed(peer);
+        record_.losses(owned).failed(peer);
     for (const auto& operation : under_way_.messages(owned).pending())
-      if (operation->pattern.from) record_.losses().failed(*operation->pattern.from);
+      if (operation->pattern.from) record_.losses(owned).failed(*operation->pattern.from);
   } catch (...) {
     // Memory ran out, which may be why it fails.
   }

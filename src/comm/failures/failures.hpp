@@ -61,10 +61,10 @@ class Failures {
   // For the holder of the owner flag:
 
   /// Whether nothing is under way and nothing wrong: a short call may be made at once.
-  bool is_calm(Owned owned) const { return under_way_.is_idle(owned) && verdict_.is_calm(); }
+  bool is_calm(Owned owned) const { return under_way_.is_idle(owned) && verdict_.is_calm(owned); }
   /// Fails if the communicator is broken.
   Status usable(Owned owned);
-  const std::optional<Failure>& broken(Owned /*owned*/) const { return verdict_.broken(); }
+  const std::optional<Failure>& broken(Owned owned) const { return verdict_.broken(owned); }
   /// True if the news breaks the communicator. `may_wait`: while anything moves, calls that a
   /// rank's loss has ended elsewhere may still end well here, with data that has arrived.
   bool take_news(Owned owned, bool may_wait = false);
@@ -110,7 +110,7 @@ class Failures {
 
  private:
   /// Breaks with `failure` when `grace` is over, unless the control path brings a cause.
-  void suspect(Failure failure, Clock::duration grace);
+  void suspect(Owned owned, Failure failure, Clock::duration grace);
   /// As break_with() in a forked child, where links and files are the parent's.
   void break_copy(Owned owned, const Failure& failure);
   /// Tells the links which ranks have gone.

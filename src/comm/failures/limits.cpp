@@ -55,7 +55,7 @@ void Limits::set_gated(CollectiveOperation& operation, Clock::time_point now) co
 
 bool Limits::end_suspicion(Owned owned, Clock::time_point now, Clock::time_point& next) {
   auto& verdict = failures_.verdict();
-  if (!verdict.suspicion() || verdict.broken()) return false;
+  if (!verdict.suspicion(owned) || verdict.broken(owned)) return false;
   if (under_way_.collectives(owned).counts_differ()) {
     if (const auto unread = comparison_.unread(owned, false)) {
       failures_.break_with(owned, *unread, true);
@@ -63,11 +63,11 @@ bool Limits::end_suspicion(Owned owned, Clock::time_point now, Clock::time_point
     }
     next = std::min(next, now + kLookForCounts);
   }
-  if (verdict.take_label() || now >= verdict.suspected_until()) {
-    failures_.break_with(owned, *verdict.suspicion(), true);
+  if (verdict.take_label(owned) || now >= verdict.suspected_until(owned)) {
+    failures_.break_with(owned, *verdict.suspicion(owned), true);
     return true;
   }
-  next = std::min(next, verdict.suspected_until());
+  next = std::min(next, verdict.suspected_until(owned));
   return false;
 }
 
@@ -80,10 +80,10 @@ Clock::time_point Limits::look(Owned owned, Clock::time_point now, Clock::time_p
   if (!at_all) next = std::min(next, std::max(sweep_.next(), now + kPublishAfter));
   const auto gone = failures_.departures().long_gone(kSettled, now, next);
   // While there is a suspicion, no round shows what has come: the suspicion ends the call soon.
-  if (at_all && !verdict.suspicion() && !gone.empty() && in_vain(owned, gone)) {
+  if (at_all && !verdict.suspicion(owned) && !gone.empty() && in_vain(owned, gone)) {
     // Their data may have come after the last round, however long ago they left.
-    if (progress_.operations().advance(owned, Attention::everyone) || verdict.broken() ||
-        verdict.suspicion())
+    if (progress_.operations().advance(owned, Attention::everyone) || verdict.broken(owned) ||
+        verdict.suspicion(owned))
       return now;
     if (const auto failure = in_vain(owned, gone)) {
       failures_.break_with(owned, *failure, true);
@@ -105,7 +105,7 @@ bool Limits::look_at(Owned owned, CollectiveOperation& operation, Clock::time_po
   if (operation.started) operation.stands.look(operation.plan->standing().steps_taken(), now);
   // The suspected peers may have been late themselves, as this call is now: they, or the end of the
   // suspicion, will soon tell what broke the link.
-  if (now >= operation.deadline && !verdict.suspicion()) {
+  if (now >= operation.deadline && !verdict.suspicion(owned)) {
     Failure late{
         ErrorKind::timed_out,
         fmt::format("{} timed out after {:.0f} ms, {}",
@@ -122,7 +122,7 @@ bool Limits::look_at(Owned owned, CollectiveOperation& operation, Clock::time_po
     failures_.break_with(owned, late, true);
     return true;
   }
-  if (!verdict.suspicion()) next = std::min(next, operation.deadline);
+  if (!verdict.suspicion(owned)) next = std::min(next, operation.deadline);
   if (!operation.started) {
     if (operation.is_held_back() && &operation == under_way_.collectives(owned).front().get())
       waits_.stands().set(
@@ -130,7 +130,8 @@ bool Limits::look_at(Owned owned, CollectiveOperation& operation, Clock::time_po
     return false;
   }
   if (now >= operation.publish_at) {
-    if (const auto unread = verdict.suspicion() ? std::nullopt : comparison_.unread(owned, false)) {
+    if (const auto unread =
+            verdict.suspicion(owned) ? std::nullopt : comparison_.unread(owned, false)) {
       failures_.break_with(owned, *unread, true);
       return true;
     }
@@ -172,7 +173,7 @@ void Limits::look_at_messages(Owned owned, Clock::time_point now, Clock::time_po
   for (auto left = messages.pending().size(); left-- > 0;) {
     const auto operation = messages.pending()[left];
     operation->stands.look(messages.progress_of(*operation), now);
-    if (now >= operation->deadline && !verdict.suspicion()) {
+    if (now >= operation->deadline && !verdict.suspicion(owned)) {
       Failure failure{
           ErrorKind::timed_out,
           fmt::format("{} timed out after {:.0f} ms, {}, for {:.0f} ms; it waits for {}{}",
@@ -190,7 +191,7 @@ void Limits::look_at_messages(Owned owned, Clock::time_point now, Clock::time_po
       progress_.turns().end_one();
       continue;
     }
-    if (!verdict.suspicion()) next = std::min(next, operation->deadline);
+    if (!verdict.suspicion(owned)) next = std::min(next, operation->deadline);
     if (now - operation->begun >= kPublishAfter && !waits_.are_reported(owned))
       waits_.report(owned);
     if (!waits_.are_reported(owned)) next = std::min(next, operation->begun + kPublishAfter);

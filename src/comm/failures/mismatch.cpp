@@ -161,9 +161,8 @@ void Comparison::await_last_calls() {
   if (last_sizes_were_private(record_.history())) farewells_.await_end(kOthersClose);
 }
 
-void Comparison::ask_for_label(Owned /*owned*/, const CollectiveOperation& operation,
-                               Failure failure) {
-  if (verdict_.suspicion()) return;
+void Comparison::ask_for_label(Owned owned, const CollectiveOperation& operation, Failure failure) {
+  if (verdict_.suspicion(owned)) return;
   const auto& run = operation.run;
   const auto peer = self_.group().job_rank(operation.plan->different()->rank);
   MadeCall mine{self_.rank(), run.sequence, run.signature, operation.note()};
@@ -178,7 +177,7 @@ void Comparison::ask_for_label(Owned /*owned*/, const CollectiveOperation& opera
   else if (theirs.sequence > mine.sequence)
     self_.control().publish({self_.id(), mine.sequence, mine.signature, mine.note}, {peer});
   const auto asked = theirs.sequence;
-  verdict_.suspect({std::move(mine), std::move(theirs), std::move(failure.message)}, peer,
+  verdict_.suspect(owned, {std::move(mine), std::move(theirs), std::move(failure.message)}, peer,
                    deadline_after(kAnswerWithin, progress_.now()));
   // A thread that is about to sleep has not counted on this deadline.
   progress_.waiter().ring();

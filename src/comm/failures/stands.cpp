@@ -30,7 +30,7 @@ void Stands::set(std::optional<StandReport> stand) {
 std::string Stands::began_before(std::uint64_t call) const {
   const auto recorded = history_.recorded(call);
   if (!recorded) return "";
-  const FlightRecorder::Times times(recorder_);
+  const Times times(clocks_);
   const auto ago = std::max<std::int64_t>(times.now() - times.of(recorded->begun), 0);
   return fmt::format(" {} ms before", ago / 1'000'000);
 }

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/record/flight_recorder.hpp"
 #include "comm/record/history.hpp"
+#include "comm/record/times.hpp"
 #include "schedule/problem.hpp"
 #include "system/locks.hpp"
 
@@ -40,9 +40,8 @@ class Stands {
     std::vector<Rank> ranks;
   };
 
-  /// They must outlive it.
-  Stands(const History& history, const FlightRecorder& recorder)
-      : history_(history), recorder_(recorder) {}
+  /// The history must outlive it; `clocks` when it began.
+  Stands(const History& history, const Clocks& clocks) : history_(history), clocks_(clocks) {}
 
   /// Sets the answer for ranks that ask; nothing: this rank moves.
   void set(std::optional<StandReport> stand);
@@ -80,7 +79,7 @@ class Stands {
   std::string anywhere(const std::optional<StandReport>& stand, Clock::time_point now) const;
 
   const History& history_;
-  const FlightRecorder& recorder_;
+  const Clocks clocks_;
   Guarded<Known> known_;
 };
 

@@ -5,26 +5,27 @@
 
 namespace ccoll {
 
-void Verdict::break_with(const Failure& failure) {
+void Verdict::break_with(Owned /*owned*/, const Failure& failure) {
   if (broken_) return;
   broken_ = failure;
   shared_.with([&](Shared& shared) { shared.broken = failure; });
 }
 
-bool Verdict::suspect(Failure failure, Clock::time_point until) {
+bool Verdict::suspect(Owned /*owned*/, Failure failure, Clock::time_point until) {
   if (suspicion_) return false;
   suspicion_ = std::move(failure);
   suspected_until_ = until;
   return true;
 }
 
-bool Verdict::suspect(DifferentCalls different, std::uint32_t peer, Clock::time_point until) {
-  if (!suspect({ErrorKind::mismatch, different.text(), peer}, until)) return false;
+bool Verdict::suspect(Owned owned, DifferentCalls different, std::uint32_t peer,
+                      Clock::time_point until) {
+  if (!suspect(owned, {ErrorKind::mismatch, different.text(), peer}, until)) return false;
   different_ = std::move(different);
   return true;
 }
 
-bool Verdict::take_label() {
+bool Verdict::take_label(Owned /*owned*/) {
   if (!different_) return false;
   return shared_.with([&](const Shared& shared) {
     auto& theirs = different_->theirs;

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "comm/failures/different_calls.hpp"
+#include "comm/progress/owner_flag.hpp"
 #include "core/result.hpp"
 #include "system/locks.hpp"
 
@@ -23,25 +24,25 @@ class Verdict {
   // For the holder of the owner flag:
 
   /// Whether there is neither a failure, nor a suspicion, nor news, and it is not closed.
-  bool is_calm() const { return !broken_ && !suspicion_ && !has_news() && !is_closed(); }
-  const std::optional<Failure>& broken() const { return broken_; }
+  bool is_calm(Owned /*owned*/) const {
+    return !broken_ && !suspicion_ && !has_news() && !is_closed();
+  }
+  const std::optional<Failure>& broken(Owned /*owned*/) const { return broken_; }
   /// Later failures change nothing.
-  void break_with(const Failure& failure);
+  void break_with(Owned owned, const Failure& failure);
 
   /// This rank will break with it, unless the control path brings a better cause.
-  const std::optional<Failure>& suspicion() const { return suspicion_; }
-  Clock::time_point suspected_until() const { return suspected_until_; }
+  const std::optional<Failure>& suspicion(Owned /*owned*/) const { return suspicion_; }
+  Clock::time_point suspected_until(Owned /*owned*/) const { return suspected_until_; }
   /// False if there is a suspicion already, which stays.
-  bool suspect(Failure failure, Clock::time_point until);
+  bool suspect(Owned owned, Failure failure, Clock::time_point until);
   /// Suspects a mismatch. The peer is a rank of the job, and is asked for its call's label.
-  bool suspect(DifferentCalls different, std::uint32_t peer, Clock::time_point until);
+  bool suspect(Owned owned, DifferentCalls different, std::uint32_t peer, Clock::time_point until);
   /// Whether that label has arrived. It then becomes part of the suspicion's text.
-  bool take_label();
+  bool take_label(Owned owned);
 
-  /// Whether there may be news; costs no lock.
-  bool has_news() const { return has_news_.load(std::memory_order_relaxed); }
-  /// The same, once for each notify().
-  bool take_notice() { return has_news_.exchange(false, std::memory_order_acquire); }
+  /// Whether there may be news, once for each notify().
+  bool take_notice(Owned /*owned*/) { return has_news_.exchange(false, std::memory_order_acquire); }
 
   // For any thread:
 
@@ -49,6 +50,8 @@ class Verdict {
   /// closed before.
   bool close() { return !closed_.exchange(true); }
   bool is_closed() const { return closed_.load(); }
+  /// Whether there may be news; costs no lock.
+  bool has_news() const { return has_news_.load(std::memory_order_relaxed); }
   void notify() { has_news_.store(true, std::memory_order_release); }
   /// Takes a failure that the control path has reported. False if one came before, which stays.
   bool hear(const Failure& failure);

@@ -34,7 +34,7 @@ class Waits {
   static constexpr std::chrono::milliseconds kAgain{1000};
 
   Waits(const Self& self, const UnderWay& under_way, Record& record)
-      : self_(self), under_way_(under_way), stands_(record.history(), record.recorder()) {}
+      : self_(self), under_way_(under_way), stands_(record.history(), record.clocks()) {}
 
   /// Where ranks stand, as they say; by its own remarks.
   Stands& stands() { return stands_; }

@@ -46,9 +46,9 @@ Result<std::optional<Received>> MessageCalls::look(Owned owned, const Pattern& p
   // It may have read messages, and owes answers to their senders.
   with_.progress.settle(owned);
   // Nobody else may be there to see the suspicion's grace end.
-  if (verdict.suspicion()) with_.progress.operations().supervise(owned, with_.progress.now());
-  if (verdict.broken()) return tl::unexpected(*verdict.broken());
-  if (verdict.suspicion()) return std::nullopt;
+  if (verdict.suspicion(owned)) with_.progress.operations().supervise(owned, with_.progress.now());
+  if (verdict.broken(owned)) return tl::unexpected(*verdict.broken(owned));
+  if (verdict.suspicion(owned)) return std::nullopt;
   return std::move(*found);
 }
 
@@ -67,7 +67,7 @@ bool MessageCalls::send_short(Owned owned, const MessageRequest& request, const 
     flush(owned, request, to);
     return true;
   }
-  with_.record.message_is_over({true, request.block.type, *to.from, *to.tag, bytes, begun});
+  with_.record.message_is_over(owned, {true, request.block.type, *to.from, *to.tag, bytes, begun});
   return true;
 }
 
@@ -105,7 +105,8 @@ std::optional<Received> MessageCalls::recv_short(Owned owned, const MessageReque
     if (found != Messages::Found::message) return std::optional<Received>();
     with_.progress.begin(owned);
     const auto tag = static_cast<std::uint32_t>(got.tag);
-    with_.record.message_is_over({false, request.block.type, *from.from, tag, got.bytes, begun});
+    with_.record.message_is_over(owned,
+                                 {false, request.block.type, *from.from, tag, got.bytes, begun});
     return std::optional(got);
   });
 }

@@ -40,8 +40,7 @@ std::vector<dump::Peer> Dumps::peers(const std::vector<Rank>& ranks) const {
   return peers;
 }
 
-dump::UnderWay Dumps::shown(const CollectiveOperation& operation,
-                            const FlightRecorder::Times& times) const {
+dump::UnderWay Dumps::shown(const CollectiveOperation& operation, const Times& times) const {
   dump::UnderWay shown;
   shown.call = operation.run.sequence;
   shown.text = self_.name_of(operation.run, operation.label);
@@ -56,8 +55,7 @@ dump::UnderWay Dumps::shown(const CollectiveOperation& operation,
   return shown;
 }
 
-dump::UnderWay Dumps::shown_on_device(std::uint64_t number,
-                                      const FlightRecorder::Times& times) const {
+dump::UnderWay Dumps::shown_on_device(std::uint64_t number, const Times& times) const {
   dump::UnderWay shown;
   shown.call = number;
   shown.standing = "the host has done its part";
@@ -102,10 +100,10 @@ Record::Standing Dumps::standing(Owned owned) const {
 
 void Dumps::keep_standing(Owned owned) noexcept {
   try {
-    record_.keep(standing(owned));
+    record_.keep(owned, standing(owned));
   } catch (...) {
     // Memory ran out, which may be why it breaks.
-    record_.keep({});
+    record_.keep(owned, {});
   }
 }
 
@@ -115,8 +113,9 @@ dump::Dump Dumps::made(Owned owned, std::string_view reason) const {
     failed = {std::string(to_string(failure->kind)), self_.for_caller(*failure).message, {}};
     if (failure->culprit) failed->culprit = self_.group().rank_of(*failure->culprit);
   }
-  if (const auto& kept = record_.kept()) return record_.dump(reason, *kept, std::move(failed));
-  return record_.dump(reason, standing(owned), std::move(failed));
+  if (const auto& kept = record_.kept(owned))
+    return record_.dump(owned, reason, *kept, std::move(failed));
+  return record_.dump(owned, reason, standing(owned), std::move(failed));
 }
 
 std::string Dumps::text() {

@@ -49,10 +49,9 @@ class Dumps {
 
  private:
   std::vector<dump::Peer> peers(const std::vector<Rank>& ranks) const;
-  dump::UnderWay shown(const CollectiveOperation& operation,
-                       const FlightRecorder::Times& times) const;
+  dump::UnderWay shown(const CollectiveOperation& operation, const Times& times) const;
   /// For a call of which only the device's part is left.
-  dump::UnderWay shown_on_device(std::uint64_t number, const FlightRecorder::Times& times) const;
+  dump::UnderWay shown_on_device(std::uint64_t number, const Times& times) const;
   Record::Standing standing(Owned owned) const;
   dump::Dump made(Owned owned, std::string_view reason) const;
   void try_to_write(int tries);

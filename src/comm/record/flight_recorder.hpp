@@ -6,7 +6,6 @@
 /// line of memory. Used by the holder of the owner flag.
 
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <utility>
@@ -64,27 +63,6 @@ class FlightRecorder {
   }
   std::uint64_t messages() const { return messages_; }
 
-  /// The clocks, read together.
-  struct Clocks {
-    std::uint64_t ticks = 0;
-    std::int64_t steady = 0;  ///< in nanoseconds, as the next
-    std::int64_t wall = 0;
-    static Clocks now();
-  };
-  /// Turns times into nanoseconds since 1970, by two looks at the clocks: when the recorder was
-  /// made, and now.
-  class Times {
-   public:
-    explicit Times(const FlightRecorder& recorder) : begin_(recorder.begin_) {}
-    std::int64_t of(std::uint64_t ticks) const;
-    std::int64_t of(std::chrono::steady_clock::time_point time) const;
-    std::int64_t now() const { return end_.wall; }
-
-   private:
-    const Clocks begin_;
-    const Clocks end_ = Clocks::now();
-  };
-
  private:
   /// When operations ended that were not over at once.
   template <std::size_t kMost>
@@ -104,7 +82,6 @@ class FlightRecorder {
   std::uint64_t messages_ = 0;
   Ends<kMessages> message_ends_;
   Ends<History::kCalls> call_ends_;
-  const Clocks begin_ = Clocks::now();
 };
 
 }  // namespace ccoll

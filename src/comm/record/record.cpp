@@ -32,7 +32,7 @@ dump::Call call_of(std::uint64_t number, const History::Recorded& recorded) {
 }
 
 dump::Message message_of(std::uint64_t number, const FlightRecorder::Message& recorded,
-                         const FlightRecorder::Times& times) {
+                         const Times& times) {
   dump::Message message;
   message.number = number;
   message.is_send = recorded.is_send;
@@ -52,11 +52,11 @@ void Record::begin(std::vector<std::uint32_t> host_of) {
   directory_ = read_variable("CCOLL_DUMP").value_or("");
 }
 
-void Record::slept(std::vector<Rank> awaited, std::chrono::nanoseconds time) noexcept {
+void Record::slept(Owned owned, std::vector<Rank> awaited, std::chrono::nanoseconds time) noexcept {
   try {
     std::ranges::sort(awaited);
     awaited.erase(std::unique(awaited.begin(), awaited.end()), awaited.end());
-    losses_.slept(awaited, time);
+    losses_(owned).slept(awaited, time);
   } catch (...) {
     // No memory: this one is not counted.
   }
@@ -87,8 +87,9 @@ dump::Dump Record::dump_of_calls(std::string_view reason) const {
   return made;
 }
 
-dump::Dump Record::dump(std::string_view reason, const Standing& standing,
+dump::Dump Record::dump(Owned owned, std::string_view reason, const Standing& standing,
                         std::optional<dump::Failed> failure) const {
+  const auto& recorder = recorder_(owned);
   auto made = dump_of_calls(reason);
   const auto times = this->times();
   made.under_way = standing.under_way;
@@ -97,14 +98,14 @@ dump::Dump Record::dump(std::string_view reason, const Standing& standing,
     const bool ended = call.number < standing.finished && !standing.on_device.contains(call.number);
     call.state = ended ? dump::State::ended : failure ? dump::State::failed : dump::State::begun;
     // Times so far come from another look at the clocks: the two differ by about a short call.
-    if (const auto at = recorder_.end_of_call(call.number); at && ended)
+    if (const auto at = recorder.end_of_call(call.number); at && ended)
       call.ended = std::clamp(times.of(*at), call.begun, made.at);
   }
-  made.messages = recorder_.messages();
+  made.messages = recorder.messages();
   for (auto number = made.messages - std::min(made.messages, FlightRecorder::kMessages);
        number < made.messages; number++) {
-    made.last_messages.push_back(message_of(number, recorder_.message_at(number), times));
-    if (const auto at = recorder_.end_of_message(number))
+    made.last_messages.push_back(message_of(number, recorder.message_at(number), times));
+    if (const auto at = recorder.end_of_message(number))
       made.last_messages.back().ended = times.of(*at);
   }
   made.failure = std::move(failure);

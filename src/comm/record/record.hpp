@@ -13,11 +13,13 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/progress/owner_flag.hpp"
 #include "comm/record/dump/dump.hpp"
 #include "comm/record/flight_recorder.hpp"
 #include "comm/record/history.hpp"
 #include "comm/record/labels.hpp"
 #include "comm/record/losses.hpp"
+#include "comm/record/times.hpp"
 #include "comm/record/tracing.hpp"
 #include "system/locks.hpp"
 
@@ -49,34 +51,36 @@ class Record {
   Labels& labels() { return labels_; }
   const Labels& labels() const { return labels_; }
 
-  void call_begins(const Signature& signature) { history_.record(signature); }
-  /// For a call that was not over at once.
-  void call_ended(std::uint64_t number) { recorder_.call_ended(number); }
-  FlightRecorder& recorder() { return recorder_; }
-  FlightRecorder::Times times() const { return FlightRecorder::Times(recorder_); }
-  /// Null if nothing is traced.
-  Tracing* tracing() { return tracing_.get(); }
-
-  /// When a message begins, for message_is_over(); 0 if nothing is traced.
+  /// When a message begins, for message_is_over(); 0 if nothing is traced. Any thread may ask.
   std::uint64_t trace_time() const { return tracing_ != nullptr ? trace::now() : 0; }
+  /// The clocks when it began.
+  const Clocks& clocks() const { return clocks_; }
+  Times times() const { return Times(clocks_); }
+
+  void call_begins(Owned /*owned*/, const Signature& signature) { history_.record(signature); }
+  /// For a call that was not over at once.
+  void call_ended(Owned owned, std::uint64_t number) { recorder_(owned).call_ended(number); }
+  FlightRecorder& recorder(Owned owned) { return recorder_(owned); }
+  /// Null if nothing is traced.
+  Tracing* tracing(Owned /*owned*/) { return tracing_.get(); }
   /// Records a message that was over at once.
-  void message_is_over(const Tracing::Message& message) {
-    recorder_.message(message.is_send, message.bytes, message.peer, message.tag, message.type,
-                      FlightRecorder::State::ended);
+  void message_is_over(Owned owned, const Tracing::Message& message) {
+    recorder_(owned).message(message.is_send, message.bytes, message.peer, message.tag,
+                             message.type, FlightRecorder::State::ended);
     if (tracing_ != nullptr) tracing_->message(message);
   }
 
-  Losses& losses() { return losses_; }
+  Losses& losses(Owned owned) { return losses_(owned); }
   /// Notes a sleep; `awaited` may have a rank twice.
-  void slept(std::vector<Rank> awaited, std::chrono::nanoseconds time) noexcept;
+  void slept(Owned owned, std::vector<Rank> awaited, std::chrono::nanoseconds time) noexcept;
 
   /// Keeps how operations stood when the communicator broke, which ends them.
-  void keep(Standing standing) { at_break_ = std::move(standing); }
-  const std::optional<Standing>& kept() const { return at_break_; }
+  void keep(Owned owned, Standing standing) { at_break_(owned) = std::move(standing); }
+  const std::optional<Standing>& kept(Owned owned) const { return at_break_(owned); }
 
   /// A dump of what is known without the owner flag. Any thread may call it.
   dump::Dump dump_of_calls(std::string_view reason) const;
-  dump::Dump dump(std::string_view reason, const Standing& standing,
+  dump::Dump dump(Owned owned, std::string_view reason, const Standing& standing,
                   std::optional<dump::Failed> failure) const;
 
   /// Whether dumps are written to files.
@@ -99,12 +103,13 @@ class Record {
 
  private:
   const Whose whose_;
+  const Clocks clocks_ = Clocks::now();
   std::unique_ptr<Tracing> tracing_;
-  FlightRecorder recorder_;
-  Losses losses_;
+  OwnersOnly<FlightRecorder> recorder_;
+  OwnersOnly<Losses> losses_;
   History history_;
   Labels labels_;
-  std::optional<Standing> at_break_;
+  OwnersOnly<std::optional<Standing>> at_break_;
   std::string directory_;  // immutable after begin
   std::atomic<bool> requested_{false};
   std::atomic<bool> failure_dumped_{false};

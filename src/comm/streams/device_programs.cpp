@@ -204,10 +204,12 @@ Status DevicePrograms::tell_all_at_start(const void* mine, void* everyones, std:
 Result<OnDevice> DevicePrograms::program_for(const Call& call) {
   const auto asked = signature_of(call);
   const auto key = with_.planner.key_of(call, asked);
-  auto found = programs_.find(key);
-  if (found == programs_.end()) {
-    if (programs_.size() >= kMostPrograms) return OnDevice{};
-    auto loaded = caught([&] { return load(call, asked); });
+  const auto known = known_.lock();
+  auto& programs = known->programs;
+  auto found = programs.find(key);
+  if (found == programs.end()) {
+    if (programs.size() >= kMostPrograms) return OnDevice{};
+    auto loaded = caught([&] { return load(call, asked, *known); });
     if (!loaded && loaded.error().kind == ErrorKind::invalid_argument)
       return tl::unexpected(std::move(loaded.error()));
     if (!loaded) {
@@ -216,12 +218,12 @@ Result<OnDevice> DevicePrograms::program_for(const Call& call) {
       with_.failures.threw(owned, loaded.error());
       return tl::unexpected(*with_.failures.broken(owned));
     }
-    found = programs_.emplace(key, std::move(*loaded)).first;
+    found = programs.emplace(key, std::move(*loaded)).first;
   }
   return found->second;
 }
 
-Result<OnDevice> DevicePrograms::load(const Call& call, const Signature& asked) {
+Result<OnDevice> DevicePrograms::load(const Call& call, const Signature& asked, Known& known) {
   // Devices combine in float32, but what they hand on is of the call's type.
   if (call.algorithm && is_widened(call, *call.algorithm, with_.self.size())) return OnDevice{};
   const auto problem = with_.planner.problem_of(call);
@@ -249,7 +251,7 @@ Result<OnDevice> DevicePrograms::load(const Call& call, const Signature& asked) 
     refusal = std::move(program.error());
   }
   if (with_.self.rank() == 0) {
-    const bool is_first = !std::exchange(has_logged_refusal_, true);
+    const bool is_first = !std::exchange(known.has_logged_refusal, true);
     log().at(is_first ? LogLevel::warn : LogLevel::info,
              "{}: {} goes through the host, not by {}: {}{}", with_.self.name(), describe(asked),
              to_string(pick_.way), refusal.message,

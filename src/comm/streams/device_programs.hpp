@@ -19,6 +19,7 @@
 #include "comm/streams/device_ways.hpp"
 #include "comm/streams/stream_calls.hpp"
 #include "core/result.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll {
 namespace device {
@@ -53,11 +54,16 @@ class DevicePrograms {
   const DeviceWayPick& pick() const { return pick_; }
   bool has_way() const { return with_.in_streams.device_way() != nullptr; }
 
-  /// For a checked call that suits_devices(), if there is a way; alike on all ranks. The caller
-  /// holds the streams' submission().
+  /// For a checked call that suits_devices(), if there is a way; alike on all ranks, which ask in
+  /// the order of their calls. Any thread may call it.
   Result<OnDevice> program_for(const Call& call);
 
  private:
+  struct Known {
+    std::unordered_map<Signature, OnDevice, SignatureHash> programs;
+    bool has_logged_refusal = false;  ///< about a call that fits no device
+  };
+
   void log_way() const;
   Status make_way(std::span<const PeerAddress> ranks);
   Status join_team(std::shared_ptr<device::Staging> staging, std::span<const PeerAddress> ranks);
@@ -68,13 +74,11 @@ class DevicePrograms {
       std::shared_ptr<device::Staging> staging) const;
   /// Gathers every rank's `mine`, by rank.
   Status tell_all_at_start(const void* mine, void* everyones, std::size_t bytes);
-  Result<OnDevice> load(const Call& call, const Signature& asked);
+  Result<OnDevice> load(const Call& call, const Signature& asked, Known& known);
 
   const With with_;
   DeviceWayPick pick_;  // immutable after find_way
-  // guarded by the streams' submission()
-  std::unordered_map<Signature, OnDevice, SignatureHash> programs_;
-  bool has_logged_refusal_ = false;  ///< about a call that fits no device
+  Guarded<Known> known_;
 };
 
 }  // namespace ccoll

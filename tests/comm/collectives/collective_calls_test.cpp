@@ -4,6 +4,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "comm/owned.hpp"
 #include "comm/parts.hpp"
 
 namespace ccoll::test {
@@ -64,8 +65,8 @@ TEST_CASE("collective calls: different ones end with a suspicion that both label
   ranks.second.begin_sum(b, "theirs");
   ranks.run();
   const auto& verdict = ranks.first.failures.verdict();
-  REQUIRE(verdict.suspicion());
-  CHECK(verdict.suspicion()->kind == ErrorKind::mismatch);
+  REQUIRE(verdict.suspicion(kOwned));
+  CHECK(verdict.suspicion(kOwned)->kind == ErrorKind::mismatch);
   REQUIRE_FALSE(ranks.first.control->published.empty());
   CHECK(ranks.first.control->published.back().waiting.signature.kind == kAsksLabel);
   // The answer ends it at once.

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "comm/owned.hpp"
 #include "comm/parts.hpp"
 
 namespace ccoll::test {
@@ -112,7 +113,7 @@ TEST_CASE("comparison: rank 0 tells when all have closed, if sizes were private"
     signature = signature_of(call);
   }
   REQUIRE(has_private_sizes(signature) == were_private);
-  rank.record.call_begins(signature);
+  rank.record.call_begins(kOwned, signature);
   rank.comparison.publish_end(false);
   CHECK(rank.control->kinds_told(3) == std::vector<int>{});
   rank.comparison.compare(1, rank.word(kCloses));

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "comm/owned.hpp"
 #include "comm/parts.hpp"
 #include "engine/mix.hpp"
 
@@ -42,7 +43,7 @@ TEST_CASE("control news: an answer about a stand becomes part of the error", "[c
 TEST_CASE("control news: a call has begun once this rank has recorded it", "[comm][unit]") {
   ToldRank rank;
   CHECK_FALSE(rank.news.has_begun(0));
-  rank.record.call_begins({});
+  rank.record.call_begins(kOwned, {});
   CHECK(rank.news.has_begun(0));
   CHECK_FALSE(rank.news.has_begun(1));
 }

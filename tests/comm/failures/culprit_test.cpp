@@ -111,8 +111,7 @@ TEST_CASE("culprit: a rank that left is told, and a wrong argument is nobody's",
 
 TEST_CASE("culprit: a rank that has come since it was asked is none", "[comm][unit]") {
   const History history;
-  const FlightRecorder recorder;
-  Stands stands(history, recorder);
+  Stands stands(history, Clocks::now());
   stands.ask({3, {}, {1, 2, 5}});
   stands.take_answer(5, 3, "had not reached this call");
   stands.take_answer(1, 3, "waits");

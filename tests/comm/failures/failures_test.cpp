@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "comm/owned.hpp"
 #include "comm/parts.hpp"
 
 namespace ccoll::test {
@@ -103,7 +104,7 @@ TEST_CASE("failures: of one that is no news to its caller nobody is blamed", "[c
   const bool is_closed = GENERATE(false, true);
   if (is_closed) rank.failures.verdict().close();
   rank.break_with({ErrorKind::internal, "a defect", 7}, false);
-  CHECK(rank.record.losses().by_peer().size() == (is_closed ? 0 : 1));
+  CHECK(rank.record.losses(kOwned).by_peer().size() == (is_closed ? 0 : 1));
 }
 
 TEST_CASE("failures: a forked child's operations end, and its parent's links are left alone",

@@ -17,8 +17,7 @@ constexpr Stands::Clock::time_point kNow{100s};
 
 struct Made {
   History history;
-  FlightRecorder recorder;
-  Stands stands{history, recorder};
+  Stands stands{history, Clocks::now()};
 };
 
 }  // namespace

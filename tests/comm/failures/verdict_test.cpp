@@ -6,6 +6,8 @@
 #include <string>
 #include <thread>
 
+#include "comm/owned.hpp"
+
 namespace ccoll {
 namespace {
 
@@ -31,62 +33,62 @@ DifferentCalls different() {
 }  // namespace
 
 TEST_CASE("verdict: a communicator is calm until something is wrong", "[comm][unit]") {
-  CHECK(Verdict().is_calm());
+  CHECK(Verdict().is_calm(kOwned));
   Verdict broken;
-  broken.break_with(failure("a"));
-  CHECK_FALSE(broken.is_calm());
+  broken.break_with(kOwned, failure("a"));
+  CHECK_FALSE(broken.is_calm(kOwned));
   Verdict suspects;
-  suspects.suspect(failure("a"), kUntil);
-  CHECK_FALSE(suspects.is_calm());
+  suspects.suspect(kOwned, failure("a"), kUntil);
+  CHECK_FALSE(suspects.is_calm(kOwned));
   Verdict hears;
   hears.hear(failure("a"));
-  CHECK_FALSE(hears.is_calm());
+  CHECK_FALSE(hears.is_calm(kOwned));
   Verdict is_told;
   is_told.notify();
-  CHECK_FALSE(is_told.is_calm());
+  CHECK_FALSE(is_told.is_calm(kOwned));
 }
 
 TEST_CASE("verdict: the first failure, suspicion and news stay", "[comm][unit]") {
   Verdict verdict;
-  CHECK(verdict.suspect(failure("suspected"), kUntil));
-  CHECK_FALSE(verdict.suspect(failure("later"), kUntil + 1s));
-  CHECK_FALSE(verdict.suspect(different(), 2, kUntil + 1s));
-  CHECK(verdict.suspicion()->message == "suspected");
-  CHECK(verdict.suspected_until() == kUntil);
+  CHECK(verdict.suspect(kOwned, failure("suspected"), kUntil));
+  CHECK_FALSE(verdict.suspect(kOwned, failure("later"), kUntil + 1s));
+  CHECK_FALSE(verdict.suspect(kOwned, different(), 2, kUntil + 1s));
+  CHECK(verdict.suspicion(kOwned)->message == "suspected");
+  CHECK(verdict.suspected_until(kOwned) == kUntil);
   CHECK(verdict.hear(failure("heard")));
   CHECK_FALSE(verdict.hear(failure("later")));
   CHECK(verdict.heard()->message == "heard");
-  CHECK_FALSE(verdict.broken());
-  verdict.break_with(failure("broken"));
-  verdict.break_with(failure("later"));
-  CHECK(verdict.broken()->message == "broken");
+  CHECK_FALSE(verdict.broken(kOwned));
+  verdict.break_with(kOwned, failure("broken"));
+  verdict.break_with(kOwned, failure("later"));
+  CHECK(verdict.broken(kOwned)->message == "broken");
 }
 
 TEST_CASE("verdict: what broke it counts before the news", "[comm][unit]") {
   Verdict verdict;
   CHECK_FALSE(verdict.first());
-  verdict.suspect(failure("suspected"), kUntil);
+  verdict.suspect(kOwned, failure("suspected"), kUntil);
   CHECK_FALSE(verdict.first());
   verdict.hear(failure("heard"));
   CHECK(verdict.first()->message == "heard");
-  verdict.break_with(failure("broken"));
+  verdict.break_with(kOwned, failure("broken"));
   CHECK(verdict.first()->message == "broken");
 }
 
 TEST_CASE("verdict: each notice is taken once", "[comm][unit]") {
   Verdict verdict;
-  CHECK_FALSE(verdict.take_notice());
+  CHECK_FALSE(verdict.take_notice(kOwned));
   verdict.hear(failure("heard"));
   CHECK(verdict.has_news());
-  CHECK(verdict.take_notice());
-  CHECK_FALSE(verdict.take_notice());
+  CHECK(verdict.take_notice(kOwned));
+  CHECK_FALSE(verdict.take_notice(kOwned));
   CHECK_FALSE(verdict.has_news());
   // The news is still there, and a later one is none.
   CHECK(verdict.heard());
   verdict.hear(failure("later"));
   CHECK_FALSE(verdict.has_news());
   verdict.notify();
-  CHECK(verdict.take_notice());
+  CHECK(verdict.take_notice(kOwned));
 }
 
 TEST_CASE("verdict: news without a culprit are told apart", "[comm][unit]") {
@@ -101,30 +103,30 @@ TEST_CASE("verdict: news without a culprit are told apart", "[comm][unit]") {
 
 TEST_CASE("verdict: a mismatch tells the peer's label when that arrives", "[comm][unit]") {
   Verdict verdict;
-  CHECK_FALSE(verdict.take_label());
-  CHECK(verdict.suspect(different(), 7, kUntil));
-  CHECK(verdict.suspicion()->kind == ErrorKind::mismatch);
-  CHECK(verdict.suspicion()->culprit == 7U);
-  const auto before = verdict.suspicion()->message;
+  CHECK_FALSE(verdict.take_label(kOwned));
+  CHECK(verdict.suspect(kOwned, different(), 7, kUntil));
+  CHECK(verdict.suspicion(kOwned)->kind == ErrorKind::mismatch);
+  CHECK(verdict.suspicion(kOwned)->culprit == 7U);
+  const auto before = verdict.suspicion(kOwned)->message;
   CHECK(before == different().text());
-  CHECK_FALSE(verdict.take_label());
+  CHECK_FALSE(verdict.take_label(kOwned));
   // These are answers about other calls.
   verdict.hear_label({1, 5, {}, note_of("of another rank", "")});
-  CHECK_FALSE(verdict.take_label());
+  CHECK_FALSE(verdict.take_label(kOwned));
   verdict.hear_label({2, 4, {}, note_of("of another call", "")});
-  CHECK_FALSE(verdict.take_label());
-  CHECK(verdict.suspicion()->message == before);
+  CHECK_FALSE(verdict.take_label(kOwned));
+  CHECK(verdict.suspicion(kOwned)->message == before);
   verdict.hear_label({2, 5, {}, note_of("gradients", "")});
-  CHECK(verdict.take_label());
-  CHECK_THAT(verdict.suspicion()->message, Contains("\"gradients\""));
+  CHECK(verdict.take_label(kOwned));
+  CHECK_THAT(verdict.suspicion(kOwned)->message, Contains("\"gradients\""));
 }
 
 TEST_CASE("verdict: a label is nothing to a suspicion that is no mismatch", "[comm][unit]") {
   Verdict verdict;
-  verdict.suspect(failure("suspected"), kUntil);
+  verdict.suspect(kOwned, failure("suspected"), kUntil);
   verdict.hear_label({2, 5, {}, note_of("gradients", "")});
-  CHECK_FALSE(verdict.take_label());
-  CHECK(verdict.suspicion()->message == "suspected");
+  CHECK_FALSE(verdict.take_label(kOwned));
+  CHECK(verdict.suspicion(kOwned)->message == "suspected");
 }
 
 TEST_CASE("verdict: who sees news finds the notice of them", "[comm][unit]") {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "comm/owned.hpp"
 #include "dumps/read.hpp"
 #include "support/directory.hpp"
 
@@ -42,9 +43,9 @@ struct DumpsThere {
 
 TEST_CASE("record: a dump says whose it is and lists the calls with their labels", "[comm][unit]") {
   Record record(kWhose);
-  record.call_begins(signature_of(7));
+  record.call_begins(kOwned, signature_of(7));
   record.labels().set(1, note_of("gradients", ""));
-  record.call_begins(signature_of(8));
+  record.call_begins(kOwned, signature_of(8));
   const auto made = record.dump_of_calls("asked");
   CHECK(made.job == "10");
   CHECK(made.communicator == "20");
@@ -63,7 +64,8 @@ TEST_CASE("record: a dump says whose it is and lists the calls with their labels
 
 TEST_CASE("record: only as many calls are listed as the history keeps", "[comm][unit]") {
   Record record(kWhose);
-  for (std::uint64_t number = 0; number < History::kCalls + 3; number++) record.call_begins({});
+  for (std::uint64_t number = 0; number < History::kCalls + 3; number++)
+    record.call_begins(kOwned, {});
   const auto made = record.dump_of_calls("asked");
   CHECK(made.calls == History::kCalls + 3);
   CHECK(made.last_calls.size() == History::kCalls);
@@ -74,10 +76,10 @@ TEST_CASE("record: a call's state follows from what is finished, on hosts and de
           "[comm][unit]") {
   using dump::State;
   Record record(kWhose);
-  for (int i = 0; i < 4; i++) record.call_begins({});
-  record.call_ended(0);
+  for (int i = 0; i < 4; i++) record.call_begins(kOwned, {});
+  record.call_ended(kOwned, 0);
   Record::Standing standing{.finished = 3, .on_device = {1}};
-  auto made = record.dump("asked", standing, std::nullopt);
+  auto made = record.dump(kOwned, "asked", standing, std::nullopt);
   CHECK(states_of(made) == std::vector{State::ended, State::begun, State::ended, State::begun});
   CHECK(made.finished == 2);
   CHECK_FALSE(made.failure);
@@ -85,16 +87,16 @@ TEST_CASE("record: a call's state follows from what is finished, on hosts and de
   REQUIRE(made.last_calls[0].ended);
   CHECK(*made.last_calls[0].ended >= made.last_calls[0].begun);
   CHECK_FALSE(made.last_calls[2].ended);
-  made = record.dump("failure", standing, dump::Failed{"aborted", "enough", 2});
+  made = record.dump(kOwned, "failure", standing, dump::Failed{"aborted", "enough", 2});
   CHECK(states_of(made) == std::vector{State::ended, State::failed, State::ended, State::failed});
   CHECK(made.failure->message == "enough");
 }
 
 TEST_CASE("record: messages that were over at once are listed as such", "[comm][unit]") {
   Record record(kWhose);
-  record.message_is_over({true, DataType::float32, 2, 9, 12, record.trace_time()});
-  record.message_is_over({false, DataType::uint8, 0, 8, 1, record.trace_time()});
-  const auto made = record.dump("asked", {}, std::nullopt);
+  record.message_is_over(kOwned, {true, DataType::float32, 2, 9, 12, record.trace_time()});
+  record.message_is_over(kOwned, {false, DataType::uint8, 0, 8, 1, record.trace_time()});
+  const auto made = record.dump(kOwned, "asked", {}, std::nullopt);
   CHECK(made.messages == 2);
   REQUIRE(made.last_messages.size() == 2);
   const auto& sent = made.last_messages[0];
@@ -108,9 +110,9 @@ TEST_CASE("record: messages that were over at once are listed as such", "[comm][
 
 TEST_CASE("record: a sleep counts once for each rank that is awaited", "[comm][unit]") {
   Record record(kWhose);
-  record.slept({2, 0, 2}, 3ms);
-  record.slept({2}, 1ms);
-  const auto& losses = record.losses().by_peer();
+  record.slept(kOwned, {2, 0, 2}, 3ms);
+  record.slept(kOwned, {2}, 1ms);
+  const auto& losses = record.losses(kOwned).by_peer();
   REQUIRE(losses.size() == 2);
   CHECK(losses.at(0).waits == 1);
   CHECK(losses.at(0).time == 3ms);
@@ -123,7 +125,7 @@ TEST_CASE("record: without CCOLL_DUMP and CCOLL_TRACE there is neither file nor 
   Record record(kWhose);
   record.begin({0, 0, 0});
   CHECK_FALSE(record.has_file());
-  CHECK(record.tracing() == nullptr);
+  CHECK(record.tracing(kOwned) == nullptr);
   CHECK(record.trace_time() == 0);
 }
 
@@ -132,7 +134,7 @@ TEST_CASE("record: dumps are written to the directory that is asked for", "[comm
   Record record(kWhose);
   record.begin({0, 0, 0});
   REQUIRE(record.has_file());
-  record.call_begins(signature_of(7));
+  record.call_begins(kOwned, signature_of(7));
   const auto made = record.dump_of_calls("signal");
   record.write(made);
   std::ifstream file(record.path());
@@ -166,9 +168,9 @@ TEST_CASE("record: the dump of the first failure is not replaced by later failur
 
 TEST_CASE("record: what stood at the break is kept", "[comm][unit]") {
   Record record(kWhose);
-  CHECK_FALSE(record.kept());
-  record.keep({.finished = 4});
-  CHECK(record.kept()->finished == 4);
+  CHECK_FALSE(record.kept(kOwned));
+  record.keep(kOwned, {.finished = 4});
+  CHECK(record.kept(kOwned)->finished == 4);
 }
 
 }  // namespace ccoll

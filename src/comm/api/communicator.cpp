@@ -39,6 +39,8 @@ struct CheckedCall {
 
   bool is_for_stream() const { return options.stream || communicator->streams().are_for(call); }
 
+  Work in_stream_of_group() { return by_stream(Until::done); }
+
   Work by_stream(Until until) {
     if (until == Until::done && !options.stream && options.unfinished == nullptr) {
       value(communicator->streams().run(call));
@@ -49,21 +51,20 @@ struct CheckedCall {
     return work;
   }
 
-  /// Waits without releasing the owner flag in between.
   Work by_queue(Until until) {
+    auto& calls = communicator->calls();
     const Owner owned(communicator->progress(), communicator->under_way());
-    if (until == Until::done) value(communicator->calls().alone(owned, call));
-    Work work(value(communicator->calls().begin(owned, call)));
-    const bool waits = until == Until::done && options.unfinished == nullptr;
-    if (waits)
-      value(communicator->calls().finish(owned, work.state()));
-    else
-      communicator->progress().round(owned);
-    if (until == Until::begun) return work;
-    if (!waits) *options.unfinished = work;
-    communicator->calls().remember(
-        owned, call,
-        std::static_pointer_cast<CollectiveOperation>(work.state().operations.front()));
+    const bool is_remembered = until == Until::done;
+    if (options.unfinished != nullptr && is_remembered) {
+      value(calls.alone(owned, call));
+      until = Until::begun;
+    }
+    Work work(value(until == Until::done ? calls.run(owned, call) : calls.begin(owned, call)));
+    if (until == Until::begun) communicator->progress().round(owned);
+    if (!is_remembered) return work;
+    if (options.unfinished != nullptr) *options.unfinished = work;
+    calls.remember(owned, call,
+                   std::static_pointer_cast<CollectiveOperation>(work.state().operations.front()));
     return work;
   }
 
@@ -89,7 +90,7 @@ struct CollectiveRequest {
         buffers(std::move(asked_buffers)),
         options(asked_options) {}
 
-  bool repeat() const {
+  bool at_once() const {
     // The Work of an earlier call may hold on to an operation that can be repeated.
     if (options.unfinished != nullptr) *options.unfinished = Work();
     const auto* const blocks = std::get_if<Blocks>(&buffers);

@@ -167,30 +167,27 @@ struct CheckedMessages {
 
   bool is_for_stream() const { return options.stream || communicator->streams().are_for(requests); }
 
+  Work in_stream_of_group() {
+    call_group::put_off(communicator, requests, options);
+    return {};
+  }
+
   Work by_stream(Until until) {
-    if (until == Until::done && call_group::is_open()) {
-      call_group::put_off(communicator, requests, options);
-      return {};
-    }
     auto work = value(
         communicator->streams().begin(std::move(operations), options.timeout, options.stream));
     if (until == Until::done && !options.stream) work.wait();
     return work;
   }
 
-  /// Waits without releasing the owner flag in between.
   Work by_queue(Until until) {
+    auto& calls = communicator->message_calls();
     const Owner owned(communicator->progress(), communicator->under_way());
-    // Allocate first: a throw after the operations have begun would free the buffers that they use.
-    Work work(std::make_shared<Work::State>(
-        Work::State{communicator->progress().weak(), {operations.begin(), operations.end()}}));
-    value(communicator->message_calls().begin(owned, operations, options.timeout));
+    Work work(value(until == Until::begun ? calls.begin(owned, operations, options.timeout)
+                                          : calls.run(owned, operations, options.timeout)));
     if (until == Until::begun)
       communicator->progress().round(owned);
-    else
-      communicator->progress().wait(owned, work.state(), Clock::time_point::max());
-    const auto* const failure = until == Until::done ? work.state().failure() : nullptr;
-    if (failure != nullptr) raise(*failure);
+    else if (const auto* const failure = work.state().failure())
+      raise(*failure);
     return work;
   }
 
@@ -200,7 +197,7 @@ struct CheckedMessages {
   }
 };
 
-/// Messages as their caller asks for them. Those that have a short way have tried it before.
+/// Messages as their caller asks for them.
 struct MessagesRequest {
   // Another thread may close the communicator meanwhile.
   const std::shared_ptr<Implementation> communicator;
@@ -208,7 +205,7 @@ struct MessagesRequest {
   std::span<const MessageRequest> requests;
   const CallOptions& options;
 
-  static bool repeat() { return false; }
+  static bool at_once() { return false; }
   CheckedMessages checked() const {
     auto operations = operations_of(*communicator, call, requests, options);
     return {communicator, requests,
@@ -220,16 +217,10 @@ struct MessagesRequest {
 /// returned.
 bool only_begins(const CallOptions& options) { return options.stream || call_group::is_open(); }
 
-/// The result of the work's only receive.
-Received received(const Work& work, const CallOptions& options) {
-  return only_begins(options) ? Received{} : work.received();
-}
-
-/// The pattern to try the short way with, if it is open to such a call. Nothing also if an argument
-/// is wrong, which the ordinary way reports.
-std::optional<Pattern> short_way(const Implementation& communicator, const MessageRequest& request,
-                                 const CallOptions& options) {
-  if (has_options(options) || call_group::is_open()) return std::nullopt;
+/// The pattern of a message that may go the short way. Nothing also if an argument is wrong, which
+/// checked() reports.
+std::optional<Pattern> short_way(const Implementation& communicator,
+                                 const MessageRequest& request) {
   const auto& block = request.block;
   const bool has_any_tag = request.what == What::recv && request.tag == kAnyTag;
   const bool is_right = (block.data != nullptr || block.count == 0) && size_of(block.type) > 0 &&
@@ -243,6 +234,38 @@ std::optional<Pattern> short_way(const Implementation& communicator, const Messa
   return pattern;
 }
 
+/// A blocking send, a receive, or a receive and a send in this order.
+struct BlockingRequest : MessagesRequest {
+  std::optional<Received> got = {};  ///< by a receive that was made at once
+
+  /// Sends and receives short messages. What is left to be made remains in `requests`.
+  bool at_once() {
+    if (has_options(options) || call_group::is_open()) return false;
+    const auto &first = requests.front(), &last = requests.back();
+    const auto way = short_way(*communicator, first);
+    const auto last_way = requests.size() == 1 ? way : short_way(*communicator, last);
+    if (!way || !last_way) return false;
+    if (requests.size() > 1 &&
+        !apart(first.block.data, bytes_of(first.block), last.block.data, bytes_of(last.block)))
+      return false;
+    auto& calls = communicator->message_calls();
+    const Owner owned(communicator->progress(), communicator->under_way());
+    if (last.what == What::send) {
+      if (!calls.send_short(owned, last, *last_way)) return false;
+      if (requests.size() == 1) return true;
+      requests = requests.first(1);
+    }
+    got = calls.recv_short(owned, first, *way);
+    return got.has_value();
+  }
+
+  /// What the only receive got.
+  Received received(const Work& work) const {
+    if (got) return *got;
+    return only_begins(options) ? Received{} : work.received();
+  }
+};
+
 }  // namespace
 
 Result<Work> begin_in_stream(Implementation& communicator, std::string_view call,
@@ -253,13 +276,8 @@ Result<Work> begin_in_stream(Implementation& communicator, std::string_view call
 }
 
 void Communicator::send(const ConstBlock& block, int to, int tag, const CallOptions& options) {
-  const auto communicator = implementation();
-  const auto request = MessageRequest::send(block, to, tag);
-  if (const auto pattern = short_way(*communicator, request, options)) {
-    const Owner owned(communicator->progress(), communicator->under_way());
-    if (communicator->message_calls().send_short(owned, request, *pattern)) return;
-  }
-  submit(MessagesRequest{communicator, "send", std::array{request}, options});
+  submit(BlockingRequest{
+      {implementation(), "send", std::array{MessageRequest::send(block, to, tag)}, options}});
 }
 
 Work Communicator::send_async(const ConstBlock& block, int to, int tag,
@@ -270,14 +288,10 @@ Work Communicator::send_async(const ConstBlock& block, int to, int tag,
 }
 
 Received Communicator::recv(const Block& block, int from, int tag, const CallOptions& options) {
-  const auto communicator = implementation();
-  const auto request = MessageRequest::recv(block, from, tag);
-  if (const auto pattern = short_way(*communicator, request, options)) {
-    const Owner owned(communicator->progress(), communicator->under_way());
-    if (auto got = communicator->message_calls().recv_short(owned, request, *pattern)) return *got;
-  }
-  return received(submit(MessagesRequest{communicator, "recv", std::array{request}, options}),
-                  options);
+  const std::array requests{MessageRequest::recv(block, from, tag)};
+  BlockingRequest request{{implementation(), "recv", requests, options}};
+  const auto work = submit(request);
+  return request.received(work);
 }
 
 Work Communicator::recv_async(const Block& block, int from, int tag, const CallOptions& options) {
@@ -299,11 +313,9 @@ Received Communicator::probe(int from, int tag, const CallOptions& options) {
   operation->pattern = or_raise(pattern_of("probe", from, tag, true, communicator->self().size()));
   operation->received.emplace();
   operation->label = options.label;
-  const Work work(
-      std::make_shared<Work::State>(Work::State{communicator->progress().weak(), {operation}}));
   const Owner owned(communicator->progress());
-  or_raise(communicator->message_calls().begin(owned, std::array{operation}, options.timeout));
-  communicator->progress().wait(owned, work.state(), Clock::time_point::max());
+  const Work work(
+      or_raise(communicator->message_calls().run(owned, std::array{operation}, options.timeout)));
   return work.received();
 }
 
@@ -317,26 +329,11 @@ std::optional<Received> Communicator::try_probe(int from, int tag) {
 
 Received Communicator::send_recv(const ConstBlock& out, int to, const Block& in, int from, int tag,
                                  const CallOptions& options) {
-  const auto communicator = implementation();
-  const auto request_out = MessageRequest::send(out, to, tag);
-  const auto request_in = MessageRequest::recv(in, from, tag);
-  const auto way_out = short_way(*communicator, request_out, options);
-  const auto way_in = short_way(*communicator, request_in, options);
-  bool sent = false;
-  if (way_out && way_in && apart(out.data, bytes_of(request_out.block), in.data, bytes_of(in))) {
-    const Owner owned(communicator->progress(), communicator->under_way());
-    sent = communicator->message_calls().send_short(owned, request_out, *way_out);
-    if (sent)
-      if (auto got = communicator->message_calls().recv_short(owned, request_in, *way_in))
-        return *got;
-  }
-  if (sent)
-    return received(
-        submit(MessagesRequest{communicator, "send_recv", std::array{request_in}, options}),
-        options);
-  return received(submit(MessagesRequest{communicator, "send_recv",
-                                         std::array{request_in, request_out}, options}),
-                  options);
+  const std::array requests{MessageRequest::recv(in, from, tag),
+                            MessageRequest::send(out, to, tag)};
+  BlockingRequest request{{implementation(), "send_recv", requests, options}};
+  const auto work = submit(request);
+  return request.received(work);
 }
 
 Work Communicator::send_recv_async(const ConstBlock& out, int to, const Block& in, int from,

@@ -14,18 +14,20 @@ namespace ccoll {
 enum class Until : std::uint8_t { done, begun };
 
 /// Takes the first road that is open to the call:
-///   repeat  if a blocking call is like an earlier one, it needs no checks
-///   group   in an open group, a blocking call only begins
-///   stream  if it has a stream, or memory of a device, a stream makes it
-///   queue   else the host makes it, behind earlier calls
+///   at once  a blocking call like an earlier one, or of a short message, needs few checks
+///   group    in an open group, a blocking call only begins
+///   stream   if it has a stream, or memory of a device, a stream makes it
+///   queue    else the host makes it, behind earlier calls
 template <typename Request>
-Work submit(const Request& request, Until until = Until::done) {
-  if (until == Until::done && request.repeat()) return {};
+Work submit(Request&& request, Until until = Until::done) {
+  if (until == Until::done && request.at_once()) return {};
   auto call = request.checked();
   const auto enter = [&](Until when) {
     return call.is_for_stream() ? call.by_stream(when) : call.by_queue(when);
   };
-  if (until == Until::begun || call.options.stream || !call_group::is_open()) return enter(until);
+  if (until == Until::begun || !call_group::is_open()) return enter(until);
+  // Its stream waits for it, so that the group need not.
+  if (call.options.stream) return call.in_stream_of_group();
   Work work;
   call_group::add([&] { return work = enter(Until::begun); });
   return work;

@@ -128,11 +128,11 @@ Status CollectiveCalls::make_ready_beside(Owned owned, Algorithm algorithm,
   return {};
 }
 
-Status CollectiveCalls::run(Owned owned, const Call& call) {
+Result<std::shared_ptr<Work::State>> CollectiveCalls::run(Owned owned, const Call& call) {
   CCOLL_TRY(alone(owned, call));
-  const auto work = begin(owned, call);
-  if (!work) return tl::unexpected(work.error());
-  return finish(owned, **work);
+  auto work = begin(owned, call);
+  if (work) CCOLL_TRY(finish(owned, **work));
+  return work;
 }
 
 Status CollectiveCalls::finish(Owned owned, const Work::State& work) {

@@ -57,10 +57,8 @@ class CollectiveCalls {
   /// Puts a call into the queue.
   Result<std::shared_ptr<Work::State>> begin(Owned owned, const Call& call,
                                              const InStream& in_stream = {});
-  /// Waits until the collective of a blocking call is over; returns its failure, if any.
-  Status finish(Owned owned, const Work::State& work);
-  /// Begins it and waits until it is over.
-  Status run(Owned owned, const Call& call);
+  /// Begins it and waits until it is over, without releasing the flag in between.
+  Result<std::shared_ptr<Work::State>> run(Owned owned, const Call& call);
   /// Remembers that `operation` was `call`, to repeat it once it has ended well.
   void remember(Owned owned, const Call& call, std::shared_ptr<CollectiveOperation> operation);
   /// `asked` is the call's signature.
@@ -83,6 +81,8 @@ class CollectiveCalls {
     with_.record.call_begins(owned, signature);
     return with_.comparison.has_any_ahead();
   }
+  /// Waits until the collective of a blocking call is over; returns its failure, if any.
+  Status finish(Owned owned, const Work::State& work);
   /// Handles a failure of the first one in the queue.
   void failed(Owned owned, Failure failure);
 

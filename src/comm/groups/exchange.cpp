@@ -22,7 +22,8 @@ Status Exchange::tell_all(std::uint8_t shown_as, const void* mine, void* everyon
   call.label = options.label;
   call.shown_as = shown_as;
   const Owner owned(progress_);
-  return calls_.run(owned, call);
+  CCOLL_TRY(calls_.run(owned, call));
+  return {};
 }
 
 Status Exchange::agree(std::uint8_t shown_as, const std::string& text) {

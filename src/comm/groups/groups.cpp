@@ -172,9 +172,10 @@ Status Groups::meet(Announcement announcement) {
   barrier.shown_as = kSubgroup;
   barrier.count = 1;
   barrier.op = ReduceOp::max;
-  auto met = with_.calls.run(owned, barrier);
+  const auto met = with_.calls.run(owned, barrier);
   with_.births.announcement(owned).reset();
-  return met;
+  CCOLL_TRY(met);
+  return {};
 }
 
 Result<Child> Groups::shrink(const GroupOptions& options, Ranks excluded) {

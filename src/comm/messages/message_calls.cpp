@@ -14,24 +14,33 @@ std::size_t MessageCalls::most_short_bytes() const {
   return with_.planner.shares_memory() ? kMaxEagerBytes : kMostOverWires;
 }
 
-Status MessageCalls::begin(Owned owned,
-                           std::span<const std::shared_ptr<MessageOperation>> operations,
-                           std::chrono::milliseconds timeout) try {
+Result<std::shared_ptr<Work::State>> MessageCalls::begin(Owned owned, Batch messages,
+                                                         std::chrono::milliseconds timeout) try {
   auto& failures = with_.failures;
   CCOLL_TRY(failures.usable(owned));
+  // Allocate first: a throw after one has begun would free the buffers that it uses.
+  auto work = std::make_shared<Work::State>(
+      Work::State{with_.progress.weak(), {messages.begin(), messages.end()}});
   const auto now = with_.progress.now();
-  for (const auto& operation : operations) {
-    with_.limits.set(*operation, now, timeout);
-    if (auto posted = with_.under_way.messages(owned).post(operation); !posted) {
+  for (const auto& message : messages) {
+    with_.limits.set(*message, now, timeout);
+    if (auto posted = with_.under_way.messages(owned).post(message); !posted) {
       failures.break_with(owned, posted.error(), true);
-      return posted;
+      return tl::unexpected(std::move(posted.error()));
     }
   }
   with_.progress.begin(owned);
-  return {};
+  return work;
 } catch (...) {
   with_.failures.threw(owned, failure_of(std::current_exception()));
   return tl::unexpected(*with_.failures.broken(owned));
+}
+
+Result<std::shared_ptr<Work::State>> MessageCalls::run(Owned owned, Batch messages,
+                                                       std::chrono::milliseconds timeout) {
+  auto work = begin(owned, messages, timeout);
+  if (work) with_.progress.wait(owned, **work, Clock::time_point::max());
+  return work;
 }
 
 Result<std::optional<Received>> MessageCalls::look(Owned owned, const Pattern& pattern) {

@@ -40,9 +40,14 @@ class MessageCalls {
   };
   explicit MessageCalls(const With& with) : with_(with) {}
 
+  using Batch = std::span<const std::shared_ptr<MessageOperation>>;
   /// Sets messages going, arguments already checked; `timeout` 0: the communicator's.
-  Status begin(Owned owned, std::span<const std::shared_ptr<MessageOperation>> operations,
-               std::chrono::milliseconds timeout);
+  Result<std::shared_ptr<Work::State>> begin(Owned owned, Batch messages,
+                                             std::chrono::milliseconds timeout);
+  /// Begins them and waits until they are over, without releasing the flag in between. The work
+  /// has their failures.
+  Result<std::shared_ptr<Work::State>> run(Owned owned, Batch messages,
+                                           std::chrono::milliseconds timeout);
   /// Returns the message that such a probe finds at this moment.
   Result<std::optional<Received>> look(Owned owned, const Pattern& pattern);
 

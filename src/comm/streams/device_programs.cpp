@@ -196,7 +196,8 @@ Status DevicePrograms::tell_all_at_start(const void* mine, void* everyones, std:
   auto call = all_gather_of(mine, everyones, bytes);
   call.shown_as = kDeviceWay;
   const Owner owned(with_.progress);
-  return with_.collective_calls.run(owned, call);
+  CCOLL_TRY(with_.collective_calls.run(owned, call));
+  return {};
 }
 
 // Programs

@@ -357,8 +357,8 @@ Result<Work> Streams::begin(std::vector<std::shared_ptr<MessageOperation>> opera
       // Make new ones each time: a graph comes again.
       std::vector<std::shared_ptr<MessageOperation>> copies;
       for (const auto& operation : operations) copies.push_back(MessageOperation::like(*operation));
-      return with_.message_calls.begin(owned, copies, timeout).map([&] {
-        return Operations(copies.begin(), copies.end());
+      return with_.message_calls.begin(owned, copies, timeout).map([](const auto& work) {
+        return work->operations;
       });
     });
     if (!stream) watched.stand_before_others(calls_.messages_to_post());

@@ -25,9 +25,12 @@ class Guarded {
     void lock() { lock_.lock(); }
 
     /// Gives the lock up until `holds(value)`. Others notify `changed` after they change the value.
+    /// The standard library's wait without a limit is newer than wheels may need.
     template <typename Holds>
     void wait(std::condition_variable& changed, Holds&& holds) {
-      changed.wait(lock_, [&] { return holds(std::as_const(value_)); });
+      while (!changed.wait_for(lock_, std::chrono::hours(24),
+                               [&] { return holds(std::as_const(value_)); }))
+        continue;
     }
     /// The same, at most until then. Returns whether it holds.
     template <typename Holds>

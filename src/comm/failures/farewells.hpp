@@ -14,10 +14,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <new>
 #include <set>
 #include <vector>
+
+#include "core/deadline.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll {
 
@@ -25,47 +27,48 @@ class Farewells {
  public:
   /// Notes a rank that has closed, has this rank's calls, or has gone: nobody waits for it.
   void add(std::uint32_t rank) {
-    const std::lock_guard lock(mutex_);
-    ranks_.insert(rank);
+    const auto known = known_.lock();
+    known->ranks.insert(rank);
     changed_.notify_all();
   }
   /// Notes that the rank has closed. True once: when it is the last of `size` ranks.
   bool all_closed(std::uint32_t rank, std::size_t size) {
     add(rank);
-    const std::lock_guard lock(mutex_);
-    return closed_.insert(rank).second && closed_.size() == size;
+    const auto known = known_.lock();
+    return known->closed.insert(rank).second && known->closed.size() == size;
   }
   /// Ends all waits: all have closed, or this rank already knows what it would be told.
   void end() {
-    const std::lock_guard lock(mutex_);
-    ended_ = true;
+    const auto known = known_.lock();
+    known->ended = true;
     changed_.notify_all();
   }
   /// Returns after end(), or after `limit`.
   void await_end(std::chrono::milliseconds limit) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, limit, [&] { return ended_; });
+    known_.lock().wait_until(changed_, deadline_after(limit),
+                             [](const Known& known) { return known.ended; });
   }
   /// Returns when all of `ranks` were added, or after `limit`.
   void await(const std::vector<std::uint32_t>& ranks, std::chrono::milliseconds limit) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, limit, [&] {
-      return std::ranges::all_of(ranks, [&](std::uint32_t rank) { return ranks_.contains(rank); });
+    known_.lock().wait_until(changed_, deadline_after(limit), [&](const Known& known) {
+      return std::ranges::all_of(ranks,
+                                 [&](std::uint32_t rank) { return known.ranks.contains(rank); });
     });
   }
   /// In a forked child, where the threads that held the lock or waited may be gone.
   void forget_lock() {
-    new (&mutex_) std::mutex;
+    known_.forget_lock();
     new (&changed_) std::condition_variable;
   }
 
  private:
-  std::mutex mutex_;
+  struct Known {
+    std::set<std::uint32_t> ranks;
+    std::set<std::uint32_t> closed;
+    bool ended = false;
+  };
+  Guarded<Known> known_;
   std::condition_variable changed_;
-  // Guarded by mutex_.
-  std::set<std::uint32_t> ranks_;
-  std::set<std::uint32_t> closed_;
-  bool ended_ = false;
 };
 
 }  // namespace ccoll

@@ -4,7 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "comm/failures/remarks.hpp"
 #include "comm/groups/agreement.hpp"
@@ -15,6 +16,7 @@
 #include "net/interface.hpp"
 #include "net/listener.hpp"
 #include "rendezvous/identity.hpp"
+#include "system/locks.hpp"
 #include "system/log.hpp"
 
 namespace ccoll {
@@ -23,35 +25,30 @@ namespace ccoll {
 /// tell its port, so connections may come before there are transports: those wait here.
 class Dispatcher {
  public:
-  void set_control(std::shared_ptr<Control> control) {
-    std::lock_guard lock(mutex_);
-    control_ = std::move(control);
-  }
+  void set_control(std::shared_ptr<Control> control) { to_.lock()->control = std::move(control); }
 
   void set_transport(std::shared_ptr<TransportSet> transports) {
-    std::vector<Connection> early;
-    {
-      std::lock_guard lock(mutex_);
-      transports_ = transports;
-      early.swap(early_);
-    }
+    auto to = to_.lock();
+    to->transports = transports;
+    auto early = std::exchange(to->early, {});
+    to.unlock();
     for (auto& [purpose, socket] : early) transports->accept(purpose, std::move(socket));
   }
 
   void dispatch(net::Purpose purpose, net::Stream stream) {
-    std::unique_lock lock(mutex_);
-    const auto control = control_;
-    const auto transports = transports_;
+    auto to = to_.lock();
+    const auto control = to->control;
+    const auto transports = to->transports;
     const bool is_link = find_transport(purpose) != nullptr;
     if (is_link && !transports) {
-      if (early_.size() < net::waiting_connections())
-        early_.emplace_back(purpose, std::move(stream).release());
+      if (to->early.size() < net::waiting_connections())
+        to->early.emplace_back(purpose, std::move(stream).release());
       else
         log().warn("{} connections came before start-up was over: one more is dropped",
-                   early_.size());
+                   to->early.size());
       return;
     }
-    lock.unlock();
+    to.unlock();
     if (is_link) transports->accept(purpose, std::move(stream).release());
     if (purpose == net::Purpose::control && control) control->accept(std::move(stream));
   }
@@ -59,10 +56,12 @@ class Dispatcher {
  private:
   using Connection = std::pair<net::Purpose, asio::ip::tcp::socket>;
 
-  std::mutex mutex_;
-  std::shared_ptr<Control> control_;          // guarded by mutex_
-  std::shared_ptr<TransportSet> transports_;  // guarded by mutex_
-  std::vector<Connection> early_;             // guarded by mutex_
+  struct Receivers {
+    std::shared_ptr<Control> control;
+    std::shared_ptr<TransportSet> transports;
+    std::vector<Connection> early;
+  };
+  Guarded<Receivers> to_;
 };
 
 /// Every rank sees the same table and comes to the same verdict.

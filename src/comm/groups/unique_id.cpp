@@ -66,9 +66,9 @@ class IdStores {
     Entry made;
     made.token = random_bytes(kTokenBytes);
     made.server = serve_tcp_store(at, made.token, tls);
-    const std::lock_guard lock(mutex_);
+    const auto servers = servers_.lock();
     // Another thread's store may have come first; then this one is not needed.
-    const auto& entry = servers_.try_emplace(key, std::move(made)).first->second;
+    const auto& entry = servers->try_emplace(key, std::move(made)).first->second;
     return {entry.server->address(), entry.token};
   }
 
@@ -81,14 +81,13 @@ class IdStores {
   using Key = std::tuple<pid_t, std::string, TlsOptions>;
 
   std::optional<Served> served_as(const Key& key) {
-    const std::lock_guard lock(mutex_);
-    const auto found = servers_.find(key);
-    if (found == servers_.end()) return std::nullopt;
+    const auto servers = servers_.lock();
+    const auto found = servers->find(key);
+    if (found == servers->end()) return std::nullopt;
     return Served{found->second.server->address(), found->second.token};
   }
 
-  ProcessMutex mutex_;
-  std::map<Key, Entry> servers_;  // guarded by mutex_
+  Guarded<std::map<Key, Entry>, ProcessMutex> servers_;
 };
 
 tl::unexpected<Failure> no_id(std::string_view why) {

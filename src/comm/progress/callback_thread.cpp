@@ -6,12 +6,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "system/locks.hpp"
 #include "system/runtime.hpp"
 #include "system/signals.hpp"
 
@@ -22,121 +22,115 @@ namespace ccoll {
 class CallbackThreads::Process {
  public:
   void start() {
-    const std::lock_guard lock(mutex_);
-    if (!has_runner_) add([this] { run_first(); });
-    has_runner_ = true;
-    stand_by();
+    const auto queue = queue_.lock();
+    if (!queue->has_runner) add(*queue, [this] { run_first(); });
+    queue->has_runner = true;
+    stand_by(*queue);
   }
 
   void push(std::unique_ptr<Callback> callback) noexcept {
-    const std::lock_guard lock(mutex_);
-    auto& place = last_ != nullptr ? last_->next_ : first_;
-    last_ = callback.get();
+    const auto queue = queue_.lock();
+    auto& place = queue->last != nullptr ? queue->last->next_ : queue->first;
+    queue->last = callback.get();
     place = std::move(callback);
-    if (!is_running_)
+    if (!queue->is_running)
       filled_.notify_one();
     else
-      ask_for_watch();
+      ask_for_watch(*queue);
   }
 
  private:
   using Clock = std::chrono::steady_clock;
-  using Lock = std::unique_lock<std::mutex>;
+  struct Queue {
+    std::unique_ptr<Callback> first;
+    Callback* last = nullptr;
+    int threads = 0;
+    bool has_runner = false;
+    bool has_watcher = false;
+    bool is_running = false;
+    bool is_watched = false;   ///< the thread that stands by has a time limit
+    std::uint64_t number = 0;  ///< of the running callback; changes when another thread takes over
+    Clock::time_point began;
+  };
   static constexpr std::chrono::milliseconds kPatience{2};
   /// With this many threads, most of which wait, callbacks only wait for earlier ones.
   static constexpr int kMostThreads = 64;
 
   template <typename Body>
-  void add(Body body) {
+  static void add(Queue& queue, Body body) {
     const SignalsBlocked blocked;
     std::thread thread(body);
     pthread_setname_np(thread.native_handle(), "ccoll-callbacks");
     thread.detach();
-    threads_++;
+    queue.threads++;
   }
 
   /// Without a thread that stands by, callbacks wait for earlier ones.
-  void stand_by() noexcept {
-    if (has_watcher_) return;
+  void stand_by(Queue& queue) noexcept {
+    if (queue.has_watcher) return;
     try {
-      add([this] { watch(); });
-      has_watcher_ = true;
+      add(queue, [this] { watch(); });
+      queue.has_watcher = true;
     } catch (const std::system_error&) {
     }
   }
 
-  void ask_for_watch() {
-    if (!is_watched_) late_.notify_one();
+  void ask_for_watch(const Queue& queue) {
+    if (!queue.is_watched) late_.notify_one();
   }
 
-  /// Waits without a limit. The standard library's own such wait is newer than wheels may need.
-  template <typename Holds>
-  static void await(std::condition_variable& changed, Lock& lock, Holds holds) {
-    while (!changed.wait_for(lock, std::chrono::hours(24), holds)) continue;
-  }
+  void run_first() { run(queue_.lock()); }
 
-  void run_first() {
-    Lock lock(mutex_);
-    run(lock);
-  }
-
-  void run(Lock& lock) {
+  void run(Guarded<Queue>::Locked queue) {
     for (;;) {
-      await(filled_, lock, [this] { return first_ != nullptr; });
-      auto callback = std::move(first_);
-      first_ = std::move(callback->next_);
-      if (first_ == nullptr) last_ = nullptr;
-      is_running_ = true;
-      began_ = Clock::now();
-      const auto number = ++number_;
-      if (first_ != nullptr) ask_for_watch();
-      lock.unlock();
+      queue.wait(filled_, [](const Queue& each) { return each.first != nullptr; });
+      auto callback = std::move(queue->first);
+      queue->first = std::move(callback->next_);
+      if (queue->first == nullptr) queue->last = nullptr;
+      queue->is_running = true;
+      queue->began = Clock::now();
+      const auto number = ++queue->number;
+      if (queue->first != nullptr) ask_for_watch(*queue);
+      queue.unlock();
       callback->run();
       callback.reset();
-      lock.lock();
-      if (number != number_) {
-        threads_--;
+      queue.lock();
+      if (number != queue->number) {
+        queue->threads--;
         late_.notify_one();
         return;
       }
-      is_running_ = false;
+      queue->is_running = false;
     }
   }
 
   void watch() {
-    Lock lock(mutex_);
+    auto queue = queue_.lock();
     for (;;) {
-      await(late_, lock, [this] { return is_running_ && first_ != nullptr; });
-      const auto watched = number_;
-      is_watched_ = true;
-      late_.wait_until(lock, began_ + kPatience, [&] { return number_ != watched; });
-      is_watched_ = false;
-      if (!is_running_ || number_ != watched || first_ == nullptr) continue;
-      if (threads_ >= kMostThreads) {
-        await(late_, lock, [&] { return number_ != watched || threads_ < kMostThreads; });
+      queue.wait(late_, [](const Queue& each) { return each.is_running && each.first != nullptr; });
+      const auto watched = queue->number;
+      const auto is_another = [&](const Queue& each) { return each.number != watched; };
+      queue->is_watched = true;
+      queue.wait_until(late_, queue->began + kPatience, is_another);
+      queue->is_watched = false;
+      if (!queue->is_running || is_another(*queue) || queue->first == nullptr) continue;
+      if (queue->threads >= kMostThreads) {
+        queue.wait(late_, [&](const Queue& each) {
+          return is_another(each) || each.threads < kMostThreads;
+        });
         continue;
       }
-      has_watcher_ = false;
-      stand_by();
-      ++number_;
-      is_running_ = false;
-      return run(lock);
+      queue->has_watcher = false;
+      stand_by(*queue);
+      ++queue->number;
+      queue->is_running = false;
+      return run(std::move(queue));
     }
   }
 
-  std::mutex mutex_;
+  Guarded<Queue> queue_;
   std::condition_variable filled_;  ///< for the thread that runs callbacks
   std::condition_variable late_;    ///< for the one that stands by
-  // All guarded by mutex_.
-  std::unique_ptr<Callback> first_;
-  Callback* last_ = nullptr;
-  int threads_ = 0;
-  bool has_runner_ = false;
-  bool has_watcher_ = false;
-  bool is_running_ = false;
-  bool is_watched_ = false;   ///< the thread that stands by has a time limit
-  std::uint64_t number_ = 0;  ///< of the running callback; changes when another thread takes over
-  Clock::time_point began_;
 };
 
 void CallbackThreads::start() { Runtime::one<Process>().start(); }

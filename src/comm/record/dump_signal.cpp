@@ -11,7 +11,6 @@
 #include <asio/post.hpp>
 #include <atomic>
 #include <cerrno>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -80,9 +79,9 @@ class Watch final : public DumpSignal, public std::enable_shared_from_this<Watch
   bool is_forked() const { return ::getpid() != process_; }
 
   void add(const std::shared_ptr<Dumps>& dumps) {
-    std::lock_guard lock(mutex_);
-    std::erase_if(all_, [](const auto& each) { return each.expired(); });
-    all_.push_back(dumps);
+    const auto all = all_.lock();
+    std::erase_if(*all, [](const auto& each) { return each.expired(); });
+    all->push_back(dumps);
   }
   void failed(const Dumps& one) override {
     std::size_t count = 0;
@@ -107,9 +106,9 @@ class Watch final : public DumpSignal, public std::enable_shared_from_this<Watch
 
  private:
   std::vector<std::shared_ptr<Dumps>> living() {
-    std::lock_guard lock(mutex_);
+    const auto all = all_.lock();
     std::vector<std::shared_ptr<Dumps>> living;
-    for (const auto& each : all_)
+    for (const auto& each : *all)
       if (auto dumps = each.lock()) living.push_back(std::move(dumps));
     return living;
   }
@@ -122,32 +121,30 @@ class Watch final : public DumpSignal, public std::enable_shared_from_this<Watch
 
   const pid_t process_ = ::getpid();
   asio::posix::stream_descriptor descriptor_;
-  ProcessMutex mutex_;
-  std::vector<std::weak_ptr<Dumps>> all_;  // guarded by mutex_
+  Guarded<std::vector<std::weak_ptr<Dumps>>, ProcessMutex> all_;
 };
 
 struct Watching {
-  ProcessMutex mutex;
-  std::weak_ptr<Watch> watch;  // guarded by mutex
-  pid_t installed_in = 0;      // guarded by mutex; the process that handles the signal
+  std::weak_ptr<Watch> watch;
+  pid_t installed_in = 0;  ///< the process that handles the signal
 };
 
 }  // namespace
 
 std::shared_ptr<DumpSignal> DumpSignal::join(const std::shared_ptr<Dumps>& dumps) {
-  auto& [mutex, watch, installed_in] = Runtime::one<Watching>();
-  std::unique_lock lock(mutex);
+  auto watching = Runtime::one<Guarded<Watching, ProcessMutex>>().lock();
   Status installed;
-  if (read_variable("CCOLL_DUMP_SIGNAL") && std::exchange(installed_in, ::getpid()) != ::getpid())
+  if (read_variable("CCOLL_DUMP_SIGNAL") &&
+      std::exchange(watching->installed_in, ::getpid()) != ::getpid())
     installed = install();
-  lock.unlock();
+  watching.unlock();
   if (!installed) log().warn("CCOLL_DUMP_SIGNAL: {}", installed.error().message);
   if (!read_variable("CCOLL_DUMP")) return nullptr;
-  lock.lock();
-  auto made = watch.lock();
+  watching.lock();
+  auto made = watching->watch.lock();
   if (!made || made->is_forked()) {
     auto& context = dumps->self().service()->context();
-    watch = made = std::make_shared<Watch>(context);
+    watching->watch = made = std::make_shared<Watch>(context);
     asio::post(context, [made] { made->wait(); });
   }
   made->add(dumps);

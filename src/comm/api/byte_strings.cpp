@@ -2,9 +2,9 @@
 // Byte strings: ranks exchange their lengths first, then the strings.
 #include <cstdint>
 
-#include "comm/api/arguments.hpp"
-#include "comm/api/extent.hpp"
 #include "comm/api/implementation.hpp"
+#include "comm/call/arguments.hpp"
+#include "comm/call/extent.hpp"
 #include "comm/groups/exchange.hpp"
 
 namespace ccoll {

@@ -6,10 +6,11 @@
 #include <utility>
 #include <variant>
 
-#include "comm/api/arguments.hpp"
-#include "comm/api/extent.hpp"
 #include "comm/api/implementation.hpp"
 #include "comm/api/roads.hpp"
+#include "comm/call/arguments.hpp"
+#include "comm/call/extent.hpp"
+#include "comm/call/reductions.hpp"
 #include "comm/progress/operation.hpp"
 #include "comm/progress/owner.hpp"
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "ccoll/communicator.hpp"
-#include "comm/api/arguments.hpp"
 #include "comm/api/implementation.hpp"
+#include "comm/call/arguments.hpp"
 #include "comm/groups/groups.hpp"
 
 namespace ccoll {

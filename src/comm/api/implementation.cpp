@@ -147,7 +147,8 @@ Status Communicator::Implementation::close(bool is_told) {
       failures_.break_with(owned, failure, true);
       late = verdict.broken(owned);
     };
-    if (device_programs_.has_way() && !verdict.broken(owned)) streams_.end_what_devices_made(owned);
+    if (is_told && device_programs_.has_way() && !verdict.broken(owned))
+      streams_.end_what_devices_made(owned);
     was_told = verdict.broken(owned).has_value();
     if (!was_told) dumps_.write_requested(owned);
     // A lost link may only mean that its rank has left.

@@ -98,8 +98,8 @@ class Communicator::Implementation final
   /// Ends the calls of all ranks. Any thread may call it; it takes no owner flag.
   void abort(std::string_view reason);
   /// Ends all that is under way with `aborted`; the rank leaves if this is its last communicator.
-  /// Only the first call acts. Returns a failure that no call has reported, for which it waits
-  /// briefly unless `is_told` is false.
+  /// Only the first call acts. Returns a failure that no call has reported. Unless `is_told`, it
+  /// neither waits for one nor makes progress.
   Status close(bool is_told = true);
   /// Counts what was sent and received, and losses to other ranks. Takes the owner flag.
   Counters counters();

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "ccoll/work.hpp"
-#include "comm/api/call_group.hpp"
+#include "comm/call/call_group.hpp"
 
 namespace ccoll {
 

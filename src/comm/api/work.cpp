@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "comm/api/call_group.hpp"
+#include "comm/call/call_group.hpp"
 #include "comm/progress/callback_thread.hpp"
 #include "comm/progress/endings.hpp"
 #include "comm/progress/operation.hpp"

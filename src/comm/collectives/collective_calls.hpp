@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "comm/api/call.hpp"
+#include "comm/call/call.hpp"
 #include "comm/collectives/collective_operation.hpp"
 #include "comm/collectives/collectives.hpp"
 #include "comm/collectives/plan_cache.hpp"

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "comm/collectives/input_copy.hpp"
-#include "comm/collectives/reductions.hpp"
+#include "comm/collectives/premultiplication.hpp"
 #include "comm/collectives/widening.hpp"
 #include "comm/progress/operation.hpp"
 #include "comm/streams/stream_parts.hpp"

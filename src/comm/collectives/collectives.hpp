@@ -9,7 +9,7 @@
 #include <memory>
 #include <optional>
 
-#include "comm/api/call.hpp"
+#include "comm/call/call.hpp"
 #include "comm/collectives/collective_operation.hpp"
 
 namespace ccoll {

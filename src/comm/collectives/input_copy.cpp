@@ -5,7 +5,7 @@
 #include <new>
 #include <utility>
 
-#include "comm/api/call.hpp"
+#include "comm/call/call.hpp"
 
 namespace ccoll {
 

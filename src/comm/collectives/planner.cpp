@@ -5,7 +5,7 @@
 #include <bit>
 #include <numeric>
 
-#include "comm/collectives/reductions.hpp"
+#include "comm/call/reductions.hpp"
 #include "comm/collectives/widening.hpp"
 #include "comm/failures/remarks.hpp"
 #include "engine/windows.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "algorithms/algorithms.hpp"
-#include "comm/api/call.hpp"
+#include "comm/call/call.hpp"
 #include "engine/plan.hpp"
 
 namespace ccoll {

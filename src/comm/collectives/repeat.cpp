@@ -2,8 +2,8 @@
 // A blocking collective like an earlier one, as programs make them most often: its checks and
 // preparations still hold, so nothing is allocated, looked up or timed. If it does not end at once,
 // it becomes an ordinary operation.
-#include "comm/api/arguments.hpp"
-#include "comm/api/extent.hpp"
+#include "comm/call/arguments.hpp"
+#include "comm/call/extent.hpp"
 #include "comm/collectives/collective_calls.hpp"
 #include "comm/progress/owner.hpp"
 #include "comm/progress/spin_policy.hpp"

@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-#include "comm/api/call.hpp"
+#include "comm/call/call.hpp"
 #include "comm/collectives/collective_operation.hpp"
 
 namespace ccoll {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "comm/api/arguments.hpp"
+#include "comm/call/arguments.hpp"
 #include "core/text.hpp"
 #include "engine/mix.hpp"
 

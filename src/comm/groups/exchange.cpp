@@ -5,8 +5,8 @@
 #include <array>
 #include <vector>
 
-#include "comm/api/call.hpp"
-#include "comm/api/call_group.hpp"
+#include "comm/call/call.hpp"
+#include "comm/call/call_group.hpp"
 #include "comm/progress/owner.hpp"
 #include "engine/describe.hpp"
 #include "engine/mix.hpp"

@@ -9,9 +9,9 @@
 #include <array>
 #include <utility>
 
-#include "comm/api/arguments.hpp"
-#include "comm/api/call.hpp"
-#include "comm/api/call_group.hpp"
+#include "comm/call/arguments.hpp"
+#include "comm/call/call.hpp"
+#include "comm/call/call_group.hpp"
 #include "comm/progress/owner.hpp"
 #include "core/text.hpp"
 #include "engine/describe.hpp"

@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-#include "comm/api/call_group.hpp"
+#include "comm/call/call_group.hpp"
 #include "comm/progress/owner.hpp"
 #include "comm/streams/streams.hpp"
 #include "core/deadline.hpp"

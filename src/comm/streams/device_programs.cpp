@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "comm/call/reductions.hpp"
 #include "comm/failures/remarks.hpp"
 #include "comm/progress/owner.hpp"
 #include "core/deadline.hpp"

@@ -9,7 +9,7 @@
 #include <span>
 #include <unordered_map>
 
-#include "comm/api/call.hpp"
+#include "comm/call/call.hpp"
 #include "comm/collectives/collective_calls.hpp"
 #include "comm/collectives/plan_cache.hpp"
 #include "comm/collectives/planner.hpp"

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "ccoll/types.hpp"
-#include "comm/api/call.hpp"
+#include "comm/call/call.hpp"
 #include "gpu/way.hpp"
 
 namespace ccoll {

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "comm/api/call.hpp"
+#include "comm/call/call.hpp"
 #include "engine/buffer_view.hpp"
 #include "engine/plan.hpp"
 #include "engine/windows.hpp"

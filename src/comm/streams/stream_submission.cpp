@@ -3,7 +3,7 @@
 // are on the host then, and their places among the communicator's other calls.
 #include <algorithm>
 
-#include "comm/api/call_group.hpp"
+#include "comm/call/call_group.hpp"
 #include "comm/progress/background.hpp"
 #include "comm/progress/owner.hpp"
 #include "comm/streams/stream_messages.hpp"
@@ -314,12 +314,12 @@ std::optional<StreamedCall> Streams::begun_in_order(
   }
   made.in_stream.from_graph = true;
   calls_.come_from_graphs();
-  watched.begin_when_reached([this, made, label = std::string(made.call.label)](
-                                 Owned owned) mutable {
-    made.call.label = label;
-    return with_.collective_calls.begin(owned, made.call, made.in_stream)
-        .map([](const auto& begun) { return std::move(begun->operations); });
-  });
+  watched.begin_when_reached(
+      [this, made, label = std::string(made.call.label)](Owned owned) mutable {
+        made.call.label = label;
+        return with_.collective_calls.begin(owned, made.call, made.in_stream)
+            .map([](const auto& begun) { return std::move(begun->operations); });
+      });
   return std::nullopt;
 }
 

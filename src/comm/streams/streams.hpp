@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/api/call.hpp"
+#include "comm/call/call.hpp"
 #include "comm/collectives/collective_calls.hpp"
 #include "comm/failures/failures.hpp"
 #include "comm/groups/self.hpp"

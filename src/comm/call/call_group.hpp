@@ -37,7 +37,8 @@ void add(Begin begin) {
 /// Whether anything of the open group is put off. Later calls in streams are put off behind it, so
 /// that streams have a thread's calls in the order in which it made them.
 bool has_put_off();
-/// Messages in one stream.
+/// Blocking messages of a communicator in a stream begin together: one after another, a receive
+/// would keep back the send behind it, which its peer may wait for.
 struct Batch {
   CallOptions options;
   std::string label;  ///< owns the options' label
@@ -46,7 +47,7 @@ struct Batch {
 /// Comes into its stream when the group ends, or when this thread waits for anything earlier.
 struct PutOff {
   std::weak_ptr<const Self> communicator;  ///< expires with it
-  std::optional<cudaStream_t> stream;  ///< nothing: one of the communicator's own
+  std::optional<cudaStream_t> stream;      ///< nothing: one of the communicator's own
   std::string label;
   /// Goes on until `until` at the latest; returns whether it is done. It may wait for other ranks,
   /// which may need this thread to go on first. Of calls with the same communicator or stream, each
@@ -58,12 +59,10 @@ struct PutOff {
   std::shared_ptr<Batch> batch = nullptr;  ///< of messages, if it takes more
 };
 void put_off(PutOff call);
-/// Blocking messages in a stream begin together, as a batch: one after another, a receive would
-/// keep back the send behind it, which its peer may wait for. Messages of one communicator form a
-/// batch if no other call lies between them in the stream. They have been checked; the options are
-/// those of the first.
-void put_off(const std::shared_ptr<Communicator::Implementation>& communicator,
-             std::span<const MessageRequest> requests, const CallOptions& options);
+/// The batch that messages of that communicator in that stream join, because no other call lies
+/// between them there; null if there is none.
+std::shared_ptr<Batch> open_batch(const std::weak_ptr<const Self>& communicator,
+                                  std::optional<cudaStream_t> stream);
 /// Goes on with the calls that are put off until all are done, or `awaited` is, or `limit` has
 /// passed; always as far as it can without waiting. The first failure is the group's.
 void go_on(const Work::State* awaited, std::chrono::steady_clock::time_point limit);

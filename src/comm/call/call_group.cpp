@@ -7,16 +7,14 @@
 #include <utility>
 #include <vector>
 
-#include "comm/api/call_group.hpp"
-#include "comm/api/implementation.hpp"
-#include "comm/api/message_requests.hpp"
+#include "comm/call/call_group.hpp"
+#include "comm/groups/self.hpp"
 #include "comm/progress/group_wait.hpp"
+#include "comm/progress/operation.hpp"
 #include "system/log.hpp"
 
 namespace ccoll {
 namespace {
-
-using Implementation = Communicator::Implementation;
 
 using call_group::Batch;
 using call_group::PutOff;
@@ -32,8 +30,7 @@ thread_local OpenGroup open_group;
 const Failure kEnded{ErrorKind::aborted, "the communicator ended before its group of calls did",
                      std::nullopt};
 
-template <typename Part>
-bool is_of(const PutOff& call, const Part& communicator) {
+bool is_of(const PutOff& call, const std::weak_ptr<const Self>& communicator) {
   return !call.communicator.owner_before(communicator) &&
          !communicator.owner_before(call.communicator);
 }
@@ -108,26 +105,12 @@ bool call_group::has_put_off() { return !open_group.put_off.empty(); }
 
 void call_group::put_off(PutOff call) { open_group.put_off.push_back(std::move(call)); }
 
-void call_group::put_off(const std::shared_ptr<Implementation>& communicator,
-                         std::span<const MessageRequest> requests, const CallOptions& options) {
-  auto& calls = open_group.put_off;
+std::shared_ptr<Batch> call_group::open_batch(const std::weak_ptr<const Self>& communicator,
+                                              std::optional<cudaStream_t> stream) {
+  const auto& calls = open_group.put_off;
   const auto last = std::find_if(calls.rbegin(), calls.rend(),
-                                 [&](const PutOff& call) { return call.stream == options.stream; });
-  auto batch = last != calls.rend() && is_of(*last, communicator) ? last->batch : nullptr;
-  if (batch == nullptr) {
-    batch = std::make_shared<Batch>(Batch{options, std::string(options.label), {}});
-    batch->options.label = batch->label;
-    put_off({.communicator = std::shared_ptr<const Self>(communicator, &communicator->self()),
-             .stream = options.stream,
-             .label = batch->label,
-             .go_on =
-                 [batch, its = communicator.get()](Clock::time_point) {
-                   return begin_in_stream(*its, "batch", batch->requests, batch->options)
-                       .map([](const Work&) { return true; });
-                 },
-             .batch = batch});
-  }
-  batch->requests.insert(batch->requests.end(), requests.begin(), requests.end());
+                                 [&](const PutOff& call) { return call.stream == stream; });
+  return last != calls.rend() && is_of(*last, communicator) ? last->batch : nullptr;
 }
 
 void call_group::go_on(const Work::State* awaited, Clock::time_point limit) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/api/call.hpp"
+#include "comm/call/call.hpp"
 
 #include <numeric>
 
-#include "comm/api/arguments.hpp"
-#include "comm/api/extent.hpp"
-#include "comm/collectives/reductions.hpp"
+#include "comm/call/arguments.hpp"
+#include "comm/call/extent.hpp"
+#include "comm/call/reductions.hpp"
 #include "engine/mix.hpp"
 
 namespace ccoll {

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public face of messages: arguments checked, operations begun and waited for, failures thrown.
-#include "comm/api/message_requests.hpp"
-
 #include <algorithm>
 #include <array>
 
 #include "ccoll/communicator.hpp"
-#include "comm/api/arguments.hpp"
-#include "comm/api/call_group.hpp"
-#include "comm/api/extent.hpp"
 #include "comm/api/implementation.hpp"
-#include "comm/api/memory_rows.hpp"
 #include "comm/api/roads.hpp"
+#include "comm/call/arguments.hpp"
+#include "comm/call/call_group.hpp"
+#include "comm/call/extent.hpp"
+#include "comm/call/memory_rows.hpp"
 #include "comm/messages/message_calls.hpp"
 #include "comm/progress/owner.hpp"
 
@@ -167,8 +165,24 @@ struct CheckedMessages {
 
   bool is_for_stream() const { return options.stream || communicator->streams().are_for(requests); }
 
+  /// They have been checked; the options are those of the batch's first ones.
   Work in_stream_of_group() {
-    call_group::put_off(communicator, requests, options);
+    const std::shared_ptr<const Self> self(communicator, &communicator->self());
+    auto batch = call_group::open_batch(self, options.stream);
+    if (batch == nullptr) {
+      batch = std::make_shared<call_group::Batch>(options, std::string(options.label));
+      batch->options.label = batch->label;
+      const auto begin = [batch, its = communicator.get()](Clock::time_point) {
+        return operations_of(*its, "batch", batch->requests, batch->options)
+            .and_then([&](auto made) {
+              return its->streams().begin(std::move(made), batch->options.timeout,
+                                          batch->options.stream);
+            })
+            .map([](const Work&) { return true; });
+      };
+      call_group::put_off({self, options.stream, batch->label, begin, 0, batch});
+    }
+    batch->requests.insert(batch->requests.end(), requests.begin(), requests.end());
     return {};
   }
 
@@ -259,7 +273,7 @@ struct BlockingRequest : MessagesRequest {
     return got.has_value();
   }
 
-  /// What the only receive got.
+  /// The result of the only receive.
   Received received(const Work& work) const {
     if (got) return *got;
     return only_begins(options) ? Received{} : work.received();
@@ -267,13 +281,6 @@ struct BlockingRequest : MessagesRequest {
 };
 
 }  // namespace
-
-Result<Work> begin_in_stream(Implementation& communicator, std::string_view call,
-                             std::span<const MessageRequest> requests, const CallOptions& options) {
-  return operations_of(communicator, call, requests, options).and_then([&](auto operations) {
-    return communicator.streams().begin(std::move(operations), options.timeout, options.stream);
-  });
-}
 
 void Communicator::send(const ConstBlock& block, int to, int tag, const CallOptions& options) {
   submit(BlockingRequest{

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/api/arguments.hpp"
+#include "comm/call/arguments.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -7,9 +7,9 @@
 #include <numeric>
 #include <utility>
 
-#include "comm/api/extent.hpp"
-#include "comm/api/memory_rows.hpp"
-#include "comm/collectives/reductions.hpp"
+#include "comm/call/extent.hpp"
+#include "comm/call/memory_rows.hpp"
+#include "comm/call/reductions.hpp"
 #include "core/text.hpp"
 
 namespace ccoll {

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "ccoll/communicator.hpp"
-#include "comm/api/call.hpp"
+#include "comm/call/call.hpp"
 #include "core/result.hpp"
 
 namespace ccoll {

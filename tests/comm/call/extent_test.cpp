@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Extents of calls from two blocks, and the errors for blocks that do not fit each other.
-#include "comm/api/extent.hpp"
+#include "comm/call/extent.hpp"
 
 #include <catch2/catch.hpp>
 #include <vector>

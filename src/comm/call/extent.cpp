@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/api/extent.hpp"
+#include "comm/call/extent.hpp"
 
 #include <algorithm>
 #include <cstdint>

@@ -63,7 +63,7 @@ Result<std::optional<Work>> Streams::begin_on_device(const Call& call,
   }
   CCOLL_TRY(enqueue(*submitted));
   lock.unlock();
-  const Entering entering{submitted->is_captured, Clock::now(), limit_of(call)};
+  const Entering entering{submitted->is_captured, with_.progress.now(), limit_of(call)};
   for (;;) {
     const auto entry = enter(*submitted->stream_op, entering, Clock::now() + kPublishAfter);
     if (!entry) return tl::unexpected(entry.error());
@@ -73,7 +73,8 @@ Result<std::optional<Work>> Streams::begin_on_device(const Call& call,
 }
 
 Clock::time_point Streams::limit_of(const Call& call) const {
-  return deadline_after(call.timeout.count() > 0 ? call.timeout : with_.self.options().timeout);
+  const auto timeout = call.timeout.count() > 0 ? call.timeout : with_.self.options().timeout;
+  return deadline_after(timeout, with_.progress.now());
 }
 
 /// A thread that makes several ranks' calls would otherwise wait in the first one for the others.
@@ -103,7 +104,7 @@ void Streams::put_off(const Submitted& submitted, const Call& call,
       if (!off->lock) return false;
       const std::lock_guard lock(calls_.submission());
       CCOLL_TRY(enqueue(off->submitted));
-      off->entering = {off->submitted.is_captured, Clock::now(), limit_of(off->call)};
+      off->entering = {off->submitted.is_captured, with_.progress.now(), limit_of(off->call)};
     }
     const auto entry = enter(*off->submitted.stream_op, *off->entering, until);
     if (!entry) return tl::unexpected(entry.error());
@@ -129,7 +130,7 @@ Result<device::Entry> Streams::enter(device::StreamOp& stream_op, const Entering
   std::optional<Failure> why;
   {
     const Owner owned(with_.progress);
-    const auto now = Clock::now();
+    const auto now = with_.progress.now();
     if (const auto usable = with_.failures.usable(owned); !usable) {
       why = usable.error();
     } else {

@@ -111,7 +111,7 @@ void StreamCall::leave(Owned /*owned*/) {
   stands_before_.reset();
   stage_ = Stage::leaving;
   const auto failed = [](const auto& each) { return each->failure.has_value(); };
-  if (std::ranges::any_of(shown_, failed)) give_up_at_ = Clock::now() + kToPass;
+  if (std::ranges::any_of(shown_, failed)) gives_up_ = true;
   end_part();
   // Do this last: the stream may pass, and the call be over, at once.
   stream_op_->release();
@@ -152,7 +152,7 @@ bool StreamCall::is_over(Owned /*owned*/) const {
 
 Status StreamCall::look_at_time(Owned owned, Clock::time_point now) {
   const bool is_devices = stage_ == Stage::leaving && is_looked_at() && may_be_on_device();
-  if (!is_devices || give_up_at_ || !stream_op_->reached()) return {};
+  if (!is_devices || gives_up_ || !stream_op_->reached()) return {};
   if (!device_deadline_) device_deadline_ = deadline_after(device_limit_, now);
   if (now < *device_deadline_) return {};
   Failure late{
@@ -168,11 +168,12 @@ Status StreamCall::look_at_time(Owned owned, Clock::time_point now) {
 void StreamCall::give_up(Owned /*owned*/, const Failure& failure) {
   for (const auto& each : shown_)
     if (!each->failure) each->failure = failure;
-  if (!give_up_at_) give_up_at_ = Clock::now() + kToPass;
+  gives_up_ = true;
 }
 
 Status StreamCall::look(Owned owned, Clock::time_point now) {
   CCOLL_TRY(look_at_time(owned, now));
+  if (gives_up_ && !give_up_at_) give_up_at_ = now + kToPass;
   auto trouble = stream_op_->trouble();
   const bool is_late = give_up_at_ && now >= *give_up_at_;
   if (stage_ != Stage::leaving || (trouble && !is_late) || !begin_to_end()) return trouble;
@@ -287,7 +288,7 @@ bool StreamCalls::advance(Owned owned, std::optional<Failure>& trouble) {
 
 void StreamCalls::end_with(Owned owned, const Failure& failure) {
   for (const auto& call : calls_) call->end_with(owned, failure);
-  if (look_at_) look_at_ = Clock::now();
+  if (look_at_) look_at_ = Clock::time_point::min();
 }
 
 Operations StreamCalls::left_behind(Owned /*owned*/) const {

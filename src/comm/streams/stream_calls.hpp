@@ -133,7 +133,8 @@ class StreamCall final : public device::StreamListener,
   Stage stage_ = Stage::coming;
   Operations operations_;
   std::shared_ptr<const void> stands_before_;    ///< set before it is in a stream
-  std::optional<Clock::time_point> give_up_at_;  ///< if it failed: waiting to be passed
+  bool gives_up_ = false;                        ///< it failed, and waits to be passed
+  std::optional<Clock::time_point> give_up_at_;  ///< set by the first look after that
   bool has_passed_ = false;                      ///< the stream: a look has found it
   std::chrono::milliseconds device_limit_{0};    ///< set before it is in a stream
   /// Set once the host has done its part and the stream has reached the call.

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <new>
+#include <shared_mutex>
 #include <utility>
 
 namespace ccoll {
@@ -15,12 +16,16 @@ namespace ccoll {
 template <typename T, typename Mutex = std::mutex>
 class Guarded {
   /// The value, under the lock until the end of the scope or unlock().
-  template <typename Value, typename Of>
+  template <typename Value, typename Of, typename Lock = std::unique_lock<Mutex>>
   class Access {
    public:
-    Access(Of& guarded) : value_(guarded.value_), lock_(guarded.mutex_) {}
+    template <typename... How>
+    explicit Access(Of& guarded, How... how)
+        : value_(guarded.value_), lock_(guarded.mutex_, how...) {}
     Value* operator->() const { return &value_; }
     Value& operator*() const { return value_; }
+    /// False after unlock(), and where try_lock() found it locked.
+    explicit operator bool() const { return lock_.owns_lock(); }
     void unlock() { lock_.unlock(); }
     void lock() { lock_.lock(); }
 
@@ -41,12 +46,13 @@ class Guarded {
 
    private:
     Value& value_;
-    std::unique_lock<Mutex> lock_;
+    Lock lock_;
   };
 
  public:
   using Locked = Access<T, Guarded>;
   using LockedConst = Access<const T, const Guarded>;
+  using LockedShared = Access<const T, const Guarded, std::shared_lock<Mutex>>;
 
   template <typename... Arguments>
   explicit Guarded(Arguments&&... arguments) : value_(std::forward<Arguments>(arguments)...) {}
@@ -56,6 +62,10 @@ class Guarded {
   /// Locks it for a scope. The result must outlive each reference to the value.
   Locked lock() { return Locked(*this); }
   LockedConst lock() const { return LockedConst(*this); }
+  /// The same without waiting: the result is false where another holds the lock.
+  Locked try_lock() { return Locked(*this, std::try_to_lock); }
+  /// Locks it beside other readers. `Mutex` is std::shared_mutex or the like.
+  LockedShared lock_shared() const { return LockedShared(*this); }
 
   /// Calls `use` with the value and returns a copy of its result, so that no reference to the value
   /// outlives the lock. `use` must not reach for the same value.

@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <condition_variable>
+#include <shared_mutex>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -68,6 +69,39 @@ TEST_CASE("guarded: the lock of a scope can be given up and taken again", "[syst
   CHECK(guarded.with([](int& value) { return ++value; }) == 2);
   locked.lock();
   CHECK(*locked == 2);
+}
+
+TEST_CASE("guarded: try_lock() does not wait", "[system][unit]") {
+  Guarded<int> guarded(1);
+  const auto tries = [&] {
+    bool is_locked = false;
+    std::thread([&] {
+      if (const auto locked = guarded.try_lock()) is_locked = ++*locked > 0;
+    }).join();
+    return is_locked;
+  };
+  auto locked = guarded.lock();
+  CHECK(locked);
+  CHECK_FALSE(tries());
+  CHECK(*locked == 1);
+  locked.unlock();
+  CHECK_FALSE(locked);
+  CHECK(tries());
+  CHECK(guarded.with([](int value) { return value; }) == 2);
+}
+
+TEST_CASE("guarded: readers share the lock, and a writer has it alone", "[system][unit]") {
+  Guarded<int, std::shared_mutex> guarded(7);
+  const auto reader = guarded.lock_shared();
+  int read = 0;
+  bool is_written = false;
+  std::thread([&] {
+    read = *guarded.lock_shared();
+    if (const auto writer = guarded.try_lock()) is_written = true;
+  }).join();
+  CHECK(read == 7);
+  CHECK_FALSE(is_written);
+  CHECK(*reader == 7);
 }
 
 TEST_CASE("guarded: a child can use a value that was locked when it was forked", "[system][unit]") {

@@ -8,13 +8,13 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "core/latest.hpp"
 #include "core/result.hpp"
 #include "net/service.hpp"
+#include "system/locks.hpp"
 #include "system/log.hpp"
 #include "transport/arrivals.hpp"
 #include "transport/link.hpp"
@@ -67,84 +67,85 @@ class ArrivalBoard {
 
   /// For the receiving end of `id`: a delivery that has arrived or will.
   std::shared_ptr<Delivery<T>> await(const LinkId& id, const std::shared_ptr<Waiter>& waiter) {
-    std::lock_guard lock(mutex_);
-    if (const auto found = arrived_.find(id); found != arrived_.end()) {
+    const auto links = links_.lock();
+    if (const auto found = links->arrived.find(id); found != links->arrived.end()) {
       auto delivery = std::move(found->second);
-      arrived_.erase(found);
+      links->arrived.erase(found);
       return delivery;
     }
     auto delivery = std::make_shared<Delivery<T>>();
-    awaited_[id] = {delivery, waiter};
-    drop_gone();
+    links->awaited[id] = {delivery, waiter};
+    links->drop_gone();
     return delivery;
   }
 
   /// Whether `id` may arrive. If not, its sender must retry: a peer may be ahead by any number of
   /// links, but must not use up this process's descriptors.
   bool has_place(const LinkId& id) {
-    std::lock_guard lock(mutex_);
-    if (awaited_.contains(id) || forgotten_.contains(id.communicator)) return true;
-    if (arrived_.size() * descriptors_ < net::waiting_connections()) return true;
-    if (!std::exchange(complained_, true))
+    const auto links = links_.lock();
+    if (links->awaited.contains(id) || links->forgotten.contains(id.communicator)) return true;
+    if (links->arrived.size() * descriptors_ < net::waiting_connections()) return true;
+    if (!std::exchange(links->has_complained, true))
       log().warn(
           "rank {}: {} connections wait for calls that this rank has not made yet; further senders "
           "have to wait (a higher ulimit -n admits more)",
-          rank_, arrived_.size());
+          rank_, links->arrived.size());
     return false;
   }
 
   /// The waiter of the receiving end of `id`; null if it is not open.
   std::shared_ptr<Waiter> waiter_of(const LinkId& id) {
-    std::lock_guard lock(mutex_);
-    const auto found = awaited_.find(id);
-    return found == awaited_.end() ? nullptr : found->second.waiter.lock();
+    const auto links = links_.lock();
+    const auto found = links->awaited.find(id);
+    return found == links->awaited.end() ? nullptr : found->second.waiter.lock();
   }
 
   /// A peer has opened `id`. Returns `thing` if nobody will take it; the caller then says so to the
   /// peer.
   std::optional<T> arrive(const LinkId& id, T thing) {
-    std::lock_guard lock(mutex_);
-    if (const auto found = awaited_.find(id); found != awaited_.end()) {
+    const auto links = links_.lock();
+    if (const auto found = links->awaited.find(id); found != links->awaited.end()) {
       const auto delivery = found->second.delivery.lock();
       const auto waiter = found->second.waiter.lock();
-      awaited_.erase(found);
+      links->awaited.erase(found);
       if (!delivery) return thing;
       delivery->deliver(std::move(thing));
       if (waiter) waiter->ring();
       return std::nullopt;
     }
-    if (forgotten_.contains(id.communicator)) return thing;
+    if (links->forgotten.contains(id.communicator)) return thing;
     // Each link connects once; drop a second connection.
-    const auto [entry, is_new] = arrived_.try_emplace(id, std::make_shared<Delivery<T>>());
+    const auto [entry, is_new] = links->arrived.try_emplace(id, std::make_shared<Delivery<T>>());
     if (!is_new) return thing;
     entry->second->deliver(std::move(thing));
-    if (const auto listener = listening_.find(id.communicator); listener != listening_.end())
+    if (const auto listener = links->listening.find(id.communicator);
+        listener != links->listening.end())
       if (listener->second->concern(id)) listener->second->add(id.from);
     return std::nullopt;
   }
 
   /// As Transport's.
   void listen(std::shared_ptr<Arrivals> arrivals) {
-    std::lock_guard lock(mutex_);
-    const auto [begin, end] = links_of(arrivals->communicator(), arrived_);
+    const auto links = links_.lock();
+    const auto [begin, end] = links_of(arrivals->communicator(), links->arrived);
     for (auto each = begin; each != end; ++each)
       if (arrivals->concern(each->first)) arrivals->add(each->first.from);
     const auto communicator = arrivals->communicator();
-    listening_[communicator] = std::move(arrivals);
+    links->listening[communicator] = std::move(arrivals);
   }
 
   /// As Transport's. Calls `dropped` with each connection that had arrived.
   template <typename Dropped>
   void forget(std::uint64_t communicator, Dropped dropped) {
-    std::lock_guard lock(mutex_);
-    const auto [awaited_begin, awaited_end] = links_of(communicator, awaited_);
-    awaited_.erase(awaited_begin, awaited_end);
-    const auto [begin, end] = links_of(communicator, arrived_);
+    const auto links = links_.lock();
+    const auto [awaited_begin, awaited_end] = links_of(communicator, links->awaited);
+    links->awaited.erase(awaited_begin, awaited_end);
+    const auto [begin, end] = links_of(communicator, links->arrived);
     for (auto each = begin; each != end; ++each)
       if (auto thing = each->second->take()) dropped(std::move(*thing));
-    arrived_.erase(begin, end);
-    listening_.erase(communicator);
-    forgotten_.add(communicator);
+    links->arrived.erase(begin, end);
+    links->listening.erase(communicator);
+    links->forgotten.add(communicator);
   }
 
  private:
@@ -159,22 +160,25 @@ class ArrivalBoard {
     std::weak_ptr<Waiter> waiter;
   };
 
-  /// Drops receiving ends that are gone. Rare, so that opening one does not scan all others.
-  void drop_gone() {
-    if (awaited_.size() < drop_gone_at_) return;
-    std::erase_if(awaited_, [](const auto& entry) { return entry.second.delivery.expired(); });
-    drop_gone_at_ = std::max(kFewAwaited, 2 * awaited_.size());
-  }
+  struct Links {
+    std::map<LinkId, Awaited> awaited;
+    std::size_t drop_gone_at = kFewAwaited;
+    std::map<LinkId, std::shared_ptr<Delivery<T>>> arrived;
+    std::map<std::uint64_t, std::shared_ptr<Arrivals>> listening;  ///< by communicator
+    Latest<std::uint64_t, kForgotten> forgotten;
+    bool has_complained = false;
+
+    /// Drops receiving ends that are gone. Rare, so that opening one does not scan all others.
+    void drop_gone() {
+      if (awaited.size() < drop_gone_at) return;
+      std::erase_if(awaited, [](const auto& entry) { return entry.second.delivery.expired(); });
+      drop_gone_at = std::max(kFewAwaited, 2 * awaited.size());
+    }
+  };
 
   const std::uint32_t rank_;
   const std::size_t descriptors_;
-  std::mutex mutex_;
-  std::map<LinkId, Awaited> awaited_;                             // guarded by mutex_
-  std::size_t drop_gone_at_ = kFewAwaited;                        // guarded by mutex_
-  std::map<LinkId, std::shared_ptr<Delivery<T>>> arrived_;        // guarded by mutex_
-  std::map<std::uint64_t, std::shared_ptr<Arrivals>> listening_;  // guarded by mutex_
-  Latest<std::uint64_t, kForgotten> forgotten_;                   // guarded by mutex_
-  bool complained_ = false;                                       // guarded by mutex_
+  Guarded<Links> links_;
 };
 
 }  // namespace ccoll

@@ -7,10 +7,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "system/locks.hpp"
 #include "transport/link.hpp"
 #include "transport/waiter.hpp"
 
@@ -31,19 +31,19 @@ class Arrivals {
 
   /// That rank of the job has opened such a link. Called by a transport, on any thread.
   void add(std::uint32_t from) {
-    {
-      std::lock_guard lock(mutex_);
-      from_.push_back(from);
+    from_.with([&](auto& all) {
+      all.push_back(from);
       any_.store(true);  // the news of Waiter::prepare's protocol, therefore seq_cst
-    }
+    });
     waiter_->ring_if_asleep();
   }
   /// The senders since the last take(). Their links may have been opened here meanwhile.
   std::vector<std::uint32_t> take() {
     if (!any_.load()) return {};
-    std::lock_guard lock(mutex_);
-    any_.store(false);
-    return std::exchange(from_, {});
+    return from_.with([&](auto& all) {
+      any_.store(false);
+      return std::exchange(all, {});
+    });
   }
 
  private:
@@ -52,8 +52,7 @@ class Arrivals {
   const std::uint16_t lane_;
   const std::shared_ptr<Waiter> waiter_;
   std::atomic<bool> any_{false};  // whether from_ has any; spares take() the lock
-  std::mutex mutex_;
-  std::vector<std::uint32_t> from_;  // guarded by mutex_
+  Guarded<std::vector<std::uint32_t>> from_;
 };
 
 }  // namespace ccoll

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "core/os_error.hpp"
-#include "system/locks.hpp"
 #include "system/runtime.hpp"
 
 namespace ccoll {
@@ -22,37 +21,40 @@ namespace {
 constexpr std::size_t kFew = 64;
 
 struct Known {
-  ProcessMutex mutex;
-  // guarded by mutex; key: the memory of the process's bells, and the chime's number there
+  /// Key: the memory of the process's bells, and the chime's number there.
   std::map<std::pair<const Segment*, std::uint32_t>, std::weak_ptr<Chime>> chimes;
-  std::size_t look_at = kFew;  // guarded by mutex: size at which to drop some
+  std::size_t look_at = kFew;  ///< size at which to drop some
+};
+
+/// How many chimes this process has made; those of peers do not count.
+struct Made {
+  std::atomic<std::uint32_t> count{0};
 };
 
 }  // namespace
 
 Result<std::shared_ptr<Chime>> Chime::make() {
-  static std::atomic<std::uint32_t> made_so_far{0};
   FileDescriptor event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!event.open()) return fail(ErrorKind::exhausted, "eventfd: {}", os_error(errno));
-  std::shared_ptr<Chime> made(new Chime(std::move(event), made_so_far++ % kNumbers, nullptr));
+  const auto number = Runtime::one<Made>().count++ % kNumbers;
+  std::shared_ptr<Chime> made(new Chime(std::move(event), number, nullptr));
   // Report a lack of descriptors here, not at the first sleep.
   auto set = made->make_set();
   if (!set) return tl::unexpected(set.error());
-  made->free_.push_back(std::move(*set));
+  made->free_.lock()->push_back(std::move(*set));
   return made;
 }
 
 std::shared_ptr<Chime> Chime::of_peer(FileDescriptor event, std::shared_ptr<const Segment> cells,
                                       std::uint32_t number) {
-  auto& [mutex, chimes, look_at] = Runtime::one<Known>();
-  const std::lock_guard lock(mutex);
-  auto& entry = chimes[{cells.get(), number}];
+  const auto known = Runtime::one<Guarded<Known, ProcessMutex>>().lock();
+  auto& entry = known->chimes[{cells.get(), number}];
   if (auto there = entry.lock()) return there;
   std::shared_ptr<Chime> made(new Chime(std::move(event), number, std::move(cells)));
   entry = made;
-  if (chimes.size() >= look_at) {
-    std::erase_if(chimes, [](const auto& each) { return each.second.expired(); });
-    look_at = std::max(kFew, 2 * chimes.size());
+  if (known->chimes.size() >= known->look_at) {
+    std::erase_if(known->chimes, [](const auto& each) { return each.second.expired(); });
+    known->look_at = std::max(kFew, 2 * known->chimes.size());
   }
   return made;
 }
@@ -76,10 +78,10 @@ Result<FileDescriptor> Chime::make_set() const {
 
 Chime::Lease Chime::lease_set() {
   {
-    const std::lock_guard lock(mutex_);
-    if (!free_.empty()) {
-      Lease lease(shared_from_this(), std::move(free_.back()));
-      free_.pop_back();
+    const auto free = free_.lock();
+    if (!free->empty()) {
+      Lease lease(shared_from_this(), std::move(free->back()));
+      free->pop_back();
       return lease;
     }
   }
@@ -89,14 +91,14 @@ Chime::Lease Chime::lease_set() {
 
 Chime::Lease::~Lease() {
   if (!set_.open()) return;
-  const std::lock_guard lock(of_->mutex_);
-  if (of_->free_.size() < kMostFree) of_->free_.push_back(std::move(set_));
+  const auto free = of_->free_.lock();
+  if (free->size() < kMostFree) free->push_back(std::move(set_));
 }
 
 Result<std::shared_ptr<Chime>> Chimes::next() {
-  const std::lock_guard lock(mutex_);
+  const auto all = all_.lock();
   const auto least =
-      std::ranges::min_element(all_, {}, [](const auto& each) { return each.use_count(); });
+      std::ranges::min_element(*all, {}, [](const auto& each) { return each.use_count(); });
   if (auto there = least->lock()) return there;
   auto made = Chime::make();
   if (made) *least = *made;

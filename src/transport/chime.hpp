@@ -9,11 +9,11 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "core/result.hpp"
 #include "system/file_descriptor.hpp"
+#include "system/locks.hpp"
 #include "system/segment.hpp"
 
 namespace ccoll {
@@ -72,8 +72,7 @@ class Chime : public std::enable_shared_from_this<Chime> {
   const FileDescriptor event_;
   const std::uint32_t number_;
   const std::shared_ptr<const Segment> cells_;  ///< set for a peer's chime, which it identifies
-  std::mutex mutex_;
-  std::vector<FileDescriptor> free_;  // guarded by mutex_
+  Guarded<std::vector<FileDescriptor>> free_;
 };
 
 /// The chimes of one rank. The first communicators have one each, so that a ring wakes no other's
@@ -83,8 +82,7 @@ class Chimes {
   Result<std::shared_ptr<Chime>> next();
 
  private:
-  std::mutex mutex_;
-  std::array<std::weak_ptr<Chime>, 4> all_;  // guarded by mutex_
+  Guarded<std::array<std::weak_ptr<Chime>, 4>> all_;
 };
 
 }  // namespace ccoll

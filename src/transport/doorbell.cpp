@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -17,7 +16,7 @@ namespace {
 constexpr std::size_t kCellBytes = 64;
 constexpr std::uint32_t kCells = 64;
 
-/// The process's cells: a communicator's waiter takes one and gives it back.
+/// The process's free cells: a communicator's waiter takes one and gives it back.
 class CellPool {
  public:
   struct Cell {
@@ -26,7 +25,6 @@ class CellPool {
   };
 
   Result<Cell> take() {
-    std::lock_guard lock(mutex_);
     // A forked child's free cells are also its parent's.
     if (std::exchange(process_, getpid()) != getpid()) free_.clear();
     if (free_.empty()) {
@@ -42,17 +40,15 @@ class CellPool {
     return cell;
   }
   void give_back(Cell cell) {
-    std::lock_guard lock(mutex_);
     if (process_ == getpid()) free_.push_back(std::move(cell));
   }
 
  private:
-  ProcessMutex mutex_;
-  pid_t process_ = -1;      // guarded by mutex_
-  std::vector<Cell> free_;  // guarded by mutex_
+  pid_t process_ = -1;
+  std::vector<Cell> free_;
 };
 
-CellPool& pool() { return Runtime::one<CellPool>(); }
+Guarded<CellPool, ProcessMutex>& pool() { return Runtime::one<Guarded<CellPool, ProcessMutex>>(); }
 
 }  // namespace
 
@@ -62,7 +58,7 @@ Doorbell::Cell& Doorbell::cell_in(const Segment& cells, std::uint32_t number) {
 }
 
 Result<std::shared_ptr<Doorbell>> Doorbell::make(std::shared_ptr<Chime> chime) {
-  auto cell = pool().take();
+  auto cell = pool().lock()->take();
   if (!cell) return tl::unexpected(cell.error());
   return std::shared_ptr<Doorbell>(
       new Doorbell(std::move(chime), std::move(cell->cells), cell->number, true));
@@ -92,7 +88,7 @@ Doorbell::Doorbell(std::shared_ptr<Chime> chime, std::shared_ptr<Segment> cells,
 Doorbell::~Doorbell() {
   if (!mine_ || !cells_->is_mine()) return;
   set_awake();
-  pool().give_back({cells_, cell_});
+  pool().lock()->give_back({cells_, cell_});
 }
 
 }  // namespace ccoll

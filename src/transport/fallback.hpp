@@ -5,10 +5,10 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
+#include "system/locks.hpp"
 #include "system/log.hpp"
 #include "transport/transport.hpp"
 
@@ -24,20 +24,14 @@ class Fallback {
   Transport* transport() const { return transport_.get(); }
 
   /// The first transport does not work with rank `to`.
-  void settle(std::uint32_t to, const std::string& why) {
-    std::lock_guard lock(mutex_);
-    pairs_.try_emplace(to, why);
-  }
-  bool serves(std::uint32_t to) {
-    std::lock_guard lock(mutex_);
-    return pairs_.contains(to);
-  }
+  void settle(std::uint32_t to, const std::string& why) { pairs_.lock()->try_emplace(to, why); }
+  bool serves(std::uint32_t to) { return pairs_.lock()->contains(to); }
   /// The fallback works: warns once for each pair. It does not warn earlier, because a rank that
   /// leaves refuses too.
   void works(std::uint32_t to) {
-    std::lock_guard lock(mutex_);
-    const auto found = pairs_.find(to);
-    if (found == pairs_.end() || found->second.empty()) return;
+    const auto pairs = pairs_.lock();
+    const auto found = pairs->find(to);
+    if (found == pairs->end() || found->second.empty()) return;
     log().warn("rank {}: {}; another transport is used", rank_, std::exchange(found->second, {}));
   }
   /// link.has_room(), for a fallback `link` to rank `to`; `has_worked`: works() has been called.
@@ -52,8 +46,7 @@ class Fallback {
  private:
   const std::uint32_t rank_;
   const std::shared_ptr<Transport> transport_;
-  std::mutex mutex_;
-  std::map<std::uint32_t, std::string> pairs_;  // guarded by mutex_; the reason, until it is logged
+  Guarded<std::map<std::uint32_t, std::string>> pairs_;  ///< the reason, until it is logged
 };
 
 }  // namespace ccoll

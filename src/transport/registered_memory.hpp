@@ -9,12 +9,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <shared_mutex>
 #include <vector>
 
 #include "core/result.hpp"
 #include "system/file_descriptor.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll {
 
@@ -52,13 +52,18 @@ class RegisteredMemories {
   static constexpr std::size_t kFewWatchers = 64;
   using End = const std::byte*;  // one past the last byte
 
+  struct Registered {
+    std::map<End, std::shared_ptr<const RegisteredMemory>> by_end;
+    std::uint32_t last_number = 0;
+  };
+  struct Watchers {
+    std::vector<std::weak_ptr<Watcher>> all;
+    std::size_t look_at = kFewWatchers;  ///< size at which to drop some
+  };
+
   std::atomic<std::size_t> count_{0};
-  mutable std::shared_mutex mutex_;
-  std::map<End, std::shared_ptr<const RegisteredMemory>> by_end_;  // guarded by mutex_
-  std::uint32_t last_number_ = 0;                                  // guarded by mutex_
-  std::mutex watchers_mutex_;
-  std::vector<std::weak_ptr<Watcher>> watchers_;  // guarded by watchers_mutex_
-  std::size_t look_at_ = kFewWatchers;  // guarded by watchers_mutex_: size at which to drop some
+  Guarded<Registered, std::shared_mutex> registered_;
+  Guarded<Watchers> watchers_;
 };
 
 }  // namespace ccoll

@@ -2,7 +2,6 @@
 #include "transport/inproc/hub.hpp"
 
 #include <map>
-#include <mutex>
 #include <set>
 #include <utility>
 
@@ -26,14 +25,15 @@ struct Waiting {
 };
 
 struct Table {
-  ProcessMutex mutex;
-  std::set<Resident> residents;                               // guarded by mutex
-  std::map<LinkId, Waiting> waiting;                          // guarded by mutex
-  std::map<ReceiverId, std::shared_ptr<Arrivals>> listening;  // guarded by mutex
-  Latest<ReceiverId, kForgotten> forgotten;                   // guarded by mutex
+  std::set<Resident> residents;
+  std::map<LinkId, Waiting> waiting;
+  std::map<ReceiverId, std::shared_ptr<Arrivals>> listening;
+  Latest<ReceiverId, kForgotten> forgotten;
 };
 
-Table& table() { return Runtime::one<Table>(); }
+Guarded<Table, ProcessMutex>& table_of_process() {
+  return Runtime::one<Guarded<Table, ProcessMutex>>();
+}
 
 /// Tells the sender that nobody will read it.
 void drop(Fifo& fifo) {
@@ -44,14 +44,13 @@ void drop(Fifo& fifo) {
 }  // namespace
 
 Residence::Residence(const PeerAddress& rank) : rank_(resident(rank)) {
-  std::lock_guard lock(table().mutex);
-  table().residents.insert(rank_);
+  table_of_process().lock()->residents.insert(rank_);
 }
 
 Residence::~Residence() {
-  std::lock_guard lock(table().mutex);
-  table().residents.erase(rank_);
-  std::erase_if(table().waiting, [&](const auto& entry) {
+  const auto table = table_of_process().lock();
+  table->residents.erase(rank_);
+  std::erase_if(table->waiting, [&](const auto& entry) {
     const bool to_it = entry.second.receiver == rank_;
     if (to_it) drop(*entry.second.fifo);
     return to_it;
@@ -62,8 +61,8 @@ std::shared_ptr<Fifo> meet(const LinkId& id, End end, const Resident& receiver_r
   std::shared_ptr<Arrivals> listener;
   std::shared_ptr<Fifo> fifo;
   {
-    std::lock_guard lock(table().mutex);
-    auto& waiting = table().waiting;
+    const auto table = table_of_process().lock();
+    auto& waiting = table->waiting;
     if (const auto found = waiting.find(id); found != waiting.end()) {
       fifo = std::move(found->second.fifo);
       waiting.erase(found);
@@ -71,15 +70,15 @@ std::shared_ptr<Fifo> meet(const LinkId& id, End end, const Resident& receiver_r
     }
     fifo = std::make_shared<Fifo>();
     const ReceiverId receiver{id.communicator, id.to};
-    const bool is_resident = receiver_rank.second == 0 || table().residents.contains(receiver_rank);
-    const bool takes_part = is_resident && !table().forgotten.contains(receiver);
+    const bool is_resident = receiver_rank.second == 0 || table->residents.contains(receiver_rank);
+    const bool takes_part = is_resident && !table->forgotten.contains(receiver);
     if (end == End::sender && !takes_part) {
       fifo->receiver_gone.store(true);
       return fifo;
     }
     waiting.emplace(id, Waiting{fifo, receiver_rank});
-    const auto found = table().listening.find(receiver);
-    if (end == End::receiver || found == table().listening.end()) return fifo;
+    const auto found = table->listening.find(receiver);
+    if (end == End::receiver || found == table->listening.end()) return fifo;
     listener = found->second;
   }
   if (listener->concern(id)) listener->add(id.from);
@@ -87,8 +86,8 @@ std::shared_ptr<Fifo> meet(const LinkId& id, End end, const Resident& receiver_r
 }
 
 void part(const LinkId& id, const std::shared_ptr<Fifo>& fifo) {
-  std::lock_guard lock(table().mutex);
-  auto& waiting = table().waiting;
+  const auto table = table_of_process().lock();
+  auto& waiting = table->waiting;
   const auto found = waiting.find(id);
   // A sender may leave before its receiver has come; its slices must still be found here.
   const bool unread = fifo->head.load() != fifo->tail.load() && !fifo->receiver_gone;
@@ -96,30 +95,30 @@ void part(const LinkId& id, const std::shared_ptr<Fifo>& fifo) {
 }
 
 void listen(std::shared_ptr<Arrivals> arrivals) {
-  std::lock_guard lock(table().mutex);
+  const auto table = table_of_process().lock();
   const ReceiverId part{arrivals->communicator(), arrivals->to()};
-  const auto [begin, end] = links_of(part.first, table().waiting);
+  const auto [begin, end] = links_of(part.first, table->waiting);
   for (auto each = begin; each != end; ++each) {
     const auto& [id, waiting] = *each;
     if (arrivals->concern(id) && !waiting.fifo->receiver.hung()) arrivals->add(id.from);
   }
-  table().listening[part] = std::move(arrivals);
+  table->listening[part] = std::move(arrivals);
 }
 
 void forget(std::uint64_t communicator, std::uint32_t to) {
   const ReceiverId part{communicator, to};
-  std::lock_guard lock(table().mutex);
-  table().listening.erase(part);
-  const auto [begin, end] = links_of(communicator, table().waiting);
+  const auto table = table_of_process().lock();
+  table->listening.erase(part);
+  const auto [begin, end] = links_of(communicator, table->waiting);
   for (auto each = begin; each != end;) {
     if (each->first.to != to) {
       ++each;
       continue;
     }
     drop(*each->second.fifo);
-    each = table().waiting.erase(each);
+    each = table->waiting.erase(each);
   }
-  table().forgotten.add(part);
+  table->forgotten.add(part);
 }
 
 }  // namespace ccoll::inproc

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <locale>
-#include <mutex>
 #include <sstream>
 
 #include "core/float_state.hpp"
@@ -33,9 +32,12 @@ double interpolate(const std::array<double, CopyCosts::kSizes.size()>& times, st
 }
 
 struct CostsOfProcess {
-  ProcessMutex mutex;
-  std::shared_ptr<const CopyCosts> costs;  // guarded by mutex
+  std::shared_ptr<const CopyCosts> costs;
 };
+
+Guarded<CostsOfProcess, ProcessMutex>& costs_of_process() {
+  return Runtime::one<Guarded<CostsOfProcess, ProcessMutex>>();
+}
 
 bool read_line(const std::string& line, std::string_view pattern, std::size_t bytes, double& slots,
                double& loan) {
@@ -91,17 +93,11 @@ Result<CopyCosts> parse_copy_costs(std::string_view text) {
   return costs;
 }
 
-std::shared_ptr<const CopyCosts> known_copy_costs() {
-  auto& known = Runtime::one<CostsOfProcess>();
-  const std::lock_guard lock(known.mutex);
-  return known.costs;
-}
+std::shared_ptr<const CopyCosts> known_copy_costs() { return costs_of_process().lock()->costs; }
 
 void know_copy_costs(const std::optional<CopyCosts>& costs) {
   auto made = costs ? std::make_shared<const CopyCosts>(*costs) : nullptr;
-  auto& known = Runtime::one<CostsOfProcess>();
-  const std::lock_guard lock(known.mutex);
-  known.costs = std::move(made);
+  costs_of_process().lock()->costs = std::move(made);
 }
 
 }  // namespace ccoll

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "core/deadline.hpp"
+#include "system/locks.hpp"
 #include "system/log.hpp"
 #include "transport/arrival_board.hpp"
 #include "transport/shm/door.hpp"
@@ -122,14 +122,29 @@ class ShmTransport final : public Transport {
   bool gave_up(std::uint32_t peer) override { return fallback_->serves(peer); }
   void forget(std::uint64_t communicator) override {
     meeting_->forget(communicator, [](const Offer& offer) { decline(offer); });
-    std::lock_guard lock(mutex_);
-    multicast_slots_.erase(communicator);
+    shared_.lock()->multicast_slots.erase(communicator);
   }
 
  private:
+  struct Shared {
+    std::map<std::uint32_t, std::shared_ptr<Lender>> lenders;  ///< by rank
+    /// By communicator; null if there is no memory.
+    std::map<std::uint64_t, std::shared_ptr<MulticastSlots>> multicast_slots;
+    std::vector<std::weak_ptr<MulticastSlots>> open_multicasts;  ///< oldest first
+
+    void keep_open(const std::shared_ptr<MulticastSlots>& multicast) {
+      open_multicasts.push_back(multicast);
+      if (open_multicasts.size() <= kMostOpenMulticasts) return;
+      std::erase_if(open_multicasts, [](const auto& each) { return each.expired(); });
+      if (open_multicasts.size() <= kMostOpenMulticasts) return;
+      if (const auto oldest = open_multicasts.front().lock()) oldest->close_file();
+      open_multicasts.erase(open_multicasts.begin());
+    }
+  };
+
   std::shared_ptr<Lender> lender_to(std::uint32_t peer) {
-    std::lock_guard lock(mutex_);
-    auto& lender = lenders_[peer];
+    const auto shared = shared_.lock();
+    auto& lender = shared->lenders[peer];
     if (!lender) lender = Lender::make(context_, peer, doors_open_);
     return lender;
   }
@@ -137,26 +152,17 @@ class ShmTransport final : public Transport {
   using MulticastAndFile =
       std::pair<std::shared_ptr<MulticastSlots>, std::shared_ptr<const FileDescriptor>>;
   MulticastAndFile multicast_slots_of(std::uint64_t communicator) {
-    std::lock_guard lock(mutex_);
-    const auto [found, is_new] = multicast_slots_.try_emplace(communicator);
+    const auto shared = shared_.lock();
+    const auto [found, is_new] = shared->multicast_slots.try_emplace(communicator);
     auto& multicast = found->second;
     const bool is_lacking = is_new || (multicast && !multicast->file());
     // With two ranks no slice has several receivers.
     if (is_lacking && context_.table.size() > 2) {
       multicast = MulticastSlots::make(*budget_);
-      if (multicast) keep_open(multicast);
+      if (multicast) shared->keep_open(multicast);
     }
     if (!multicast) return {};
     return {multicast, multicast->file()};
-  }
-
-  void keep_open(const std::shared_ptr<MulticastSlots>& multicast) {
-    open_multicasts_.push_back(multicast);
-    if (open_multicasts_.size() <= kMostOpenMulticasts) return;
-    std::erase_if(open_multicasts_, [](const auto& each) { return each.expired(); });
-    if (open_multicasts_.size() <= kMostOpenMulticasts) return;
-    if (const auto oldest = open_multicasts_.front().lock()) oldest->close_file();
-    open_multicasts_.erase(open_multicasts_.begin());
   }
 
   const TransportContext context_;
@@ -176,11 +182,7 @@ class ShmTransport final : public Transport {
   const std::chrono::steady_clock::time_point doors_open_ =
       deadline_after(std::max<std::chrono::milliseconds>(context_.connect_timeout, kDoorOpens));
   std::atomic<bool> has_lacked_slots_{false};
-  std::mutex mutex_;
-  std::map<std::uint32_t, std::shared_ptr<Lender>> lenders_;  // guarded by mutex_; by rank
-  // guarded by mutex_; by communicator; null if there is no memory
-  std::map<std::uint64_t, std::shared_ptr<MulticastSlots>> multicast_slots_;
-  std::vector<std::weak_ptr<MulticastSlots>> open_multicasts_;  // guarded by mutex_; oldest first
+  Guarded<Shared> shared_;
 };
 
 }  // namespace

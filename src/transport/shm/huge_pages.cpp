@@ -64,9 +64,9 @@ void HugePages::lend(const std::byte* data, std::size_t bytes) {
 
 bool HugePages::count(std::uintptr_t number, std::size_t bytes) {
   // Do not wait for a thread that counts another loan; skip this one.
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return false;
-  auto& block = blocks_[number % kBlocks];
+  const auto blocks = blocks_.try_lock();
+  if (!blocks) return false;
+  auto& block = (*blocks)[number % kBlocks];
   if (block.number != number) block = {number, 0, kPaysOff * page_bytes_};
   block.lent += bytes;
   if (block.lent < block.until) return false;

@@ -11,7 +11,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
+
+#include "system/locks.hpp"
 
 namespace ccoll::shm {
 
@@ -47,8 +48,7 @@ class HugePages {
   void collapse(std::uintptr_t number) const;
 
   const std::size_t page_bytes_;
-  std::mutex mutex_;
-  std::array<Block, kBlocks> blocks_{};  // guarded by mutex_; by number, the latest there
+  Guarded<std::array<Block, kBlocks>> blocks_;  ///< by number, the latest there
 };
 
 }  // namespace ccoll::shm

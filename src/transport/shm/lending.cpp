@@ -55,33 +55,32 @@ std::optional<Notice> decode_notice(std::string_view bytes) {
 struct Lent {
   enum class State : std::uint8_t { offered, mapped, refused };
 
-  std::mutex mutex;
-  std::map<std::uint32_t, State> memories;                     // guarded by mutex; by number
-  std::deque<std::shared_ptr<const RegisteredMemory>> offers;  // guarded by mutex
-  std::deque<std::uint32_t> withdrawals;                       // guarded by mutex
-  bool running = false;                                        // guarded by mutex
-  bool refuses = false;  // guarded by mutex: no more memory can be handed over
-  bool ended = false;    // guarded by mutex
+  struct Shared {
+    std::map<std::uint32_t, State> memories;  ///< by number
+    std::deque<std::shared_ptr<const RegisteredMemory>> offers;
+    std::deque<std::uint32_t> withdrawals;
+    bool running = false;
+    bool refuses = false;  ///< no more memory can be handed over
+    bool ended = false;
+  };
+  Guarded<Shared> shared;
   // Service thread only: the objects on which the coroutine waits, if it does.
   asio::steady_timer* pause = nullptr;
   Socket* answers = nullptr;
 
   void answer(std::uint32_t number, bool mapped) {
-    std::lock_guard lock(mutex);
-    const auto found = memories.find(number);
-    if (found != memories.end()) found->second = mapped ? State::mapped : State::refused;
+    const auto locked = shared.lock();
+    const auto found = locked->memories.find(number);
+    if (found != locked->memories.end()) found->second = mapped ? State::mapped : State::refused;
   }
   void refuse_all() {
-    std::lock_guard lock(mutex);
-    for (auto& each : memories) each.second = State::refused;
-    offers.clear();
-    withdrawals.clear();
-    refuses = true;
+    const auto locked = shared.lock();
+    for (auto& each : locked->memories) each.second = State::refused;
+    locked->offers.clear();
+    locked->withdrawals.clear();
+    locked->refuses = true;
   }
-  bool has_ended() {
-    std::lock_guard lock(mutex);
-    return ended;
-  }
+  bool has_ended() { return shared.lock()->ended; }
   /// Wakes the coroutine for new work or for the end.
   void nudge() {
     if (pause != nullptr) pause->cancel();
@@ -135,14 +134,14 @@ asio::awaitable<Status> attend(Socket& socket, Lent& lent) {
     std::shared_ptr<const RegisteredMemory> offered;
     std::optional<std::uint32_t> withdrawn;
     {
-      std::lock_guard lock(lent.mutex);
-      if (lent.ended) co_return Status{};
-      if (!lent.withdrawals.empty()) {
-        withdrawn = lent.withdrawals.front();
-        lent.withdrawals.pop_front();
-      } else if (!lent.offers.empty()) {
-        offered = std::move(lent.offers.front());
-        lent.offers.pop_front();
+      const auto locked = lent.shared.lock();
+      if (locked->ended) co_return Status{};
+      if (!locked->withdrawals.empty()) {
+        withdrawn = locked->withdrawals.front();
+        locked->withdrawals.pop_front();
+      } else if (!locked->offers.empty()) {
+        offered = std::move(locked->offers.front());
+        locked->offers.pop_front();
       }
     }
     auto status = Status{};
@@ -211,23 +210,20 @@ class RunningLender final : public Lender {
         door_(door_name(context.table, to)),
         doors_open_(doors_open) {}
   ~RunningLender() override {
-    {
-      std::lock_guard lock(lent_->mutex);
-      lent_->ended = true;
-    }
+    lent_->shared.lock()->ended = true;
     nudge();
   }
 
   std::optional<Place> find(const std::byte* data, std::size_t bytes) override {
     const auto memory = RegisteredMemories::of_process().find(data, bytes);
     if (!memory) return std::nullopt;
-    std::unique_lock lock(lent_->mutex);
-    if (lent_->refuses) return std::nullopt;
-    const auto [found, is_new] = lent_->memories.try_emplace(memory->number, Lent::State::offered);
+    auto shared = lent_->shared.lock();
+    if (shared->refuses) return std::nullopt;
+    const auto [found, is_new] = shared->memories.try_emplace(memory->number, Lent::State::offered);
     if (is_new) {
-      lent_->offers.push_back(memory);
-      const bool starts = !std::exchange(lent_->running, true);
-      lock.unlock();
+      shared->offers.push_back(memory);
+      const bool starts = !std::exchange(shared->running, true);
+      shared.unlock();
       starts ? start() : nudge();
       return std::nullopt;
     }
@@ -237,12 +233,12 @@ class RunningLender final : public Lender {
 
   void withdraw(std::uint32_t number) override {
     {
-      std::lock_guard lock(lent_->mutex);
-      if (lent_->memories.erase(number) == 0) return;
-      if (lent_->refuses) return;
-      if (std::erase_if(lent_->offers, [&](const auto& each) { return each->number == number; }))
+      const auto shared = lent_->shared.lock();
+      if (shared->memories.erase(number) == 0) return;
+      if (shared->refuses) return;
+      if (std::erase_if(shared->offers, [&](const auto& each) { return each->number == number; }))
         return;
-      lent_->withdrawals.push_back(number);
+      shared->withdrawals.push_back(number);
     }
     nudge();
   }
@@ -276,18 +272,18 @@ std::shared_ptr<Lender> Lender::make(const TransportContext& context, std::uint3
 }
 
 std::shared_ptr<const Segment> Borrowed::find(std::uint32_t from, std::uint32_t memory) const {
-  std::lock_guard lock(mutex_);
-  const auto found = mapped_.find({from, memory});
-  return found == mapped_.end() ? nullptr : found->second;
+  const auto mapped = mapped_.lock();
+  const auto found = mapped->find({from, memory});
+  return found == mapped->end() ? nullptr : found->second;
 }
 
 std::shared_ptr<const Segment> Borrowed::take(std::uint32_t from,
                                               std::optional<std::uint32_t> memory) {
-  std::lock_guard lock(mutex_);
-  const auto found = mapped_.lower_bound({from, memory.value_or(0)});
-  if (found == mapped_.end() || found->first.first != from) return nullptr;
+  const auto mapped = mapped_.lock();
+  const auto found = mapped->lower_bound({from, memory.value_or(0)});
+  if (found == mapped->end() || found->first.first != from) return nullptr;
   if (memory && found->first.second != *memory) return nullptr;
-  return std::move(mapped_.extract(found).mapped());
+  return std::move(mapped->extract(found).mapped());
 }
 
 asio::awaitable<void> Borrowed::serve(std::shared_ptr<Borrowed> self, Socket& socket,
@@ -305,8 +301,8 @@ asio::awaitable<void> Borrowed::serve(std::shared_ptr<Borrowed> self, Socket& so
     bool mapped = false;
     if (came->descriptors.size() == 1) {
       if (auto memory = Segment::view(came->descriptors[0], notice->offset, notice->bytes)) {
-        std::lock_guard lock(self->mutex_);
-        mapped = self->mapped_.try_emplace({*from, notice->number}, std::move(*memory)).second;
+        const auto all = self->mapped_.lock();
+        mapped = all->try_emplace({*from, notice->number}, std::move(*memory)).second;
       }
     }
     const std::string answer(1, mapped ? 1 : 0);

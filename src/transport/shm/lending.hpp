@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
+#include "system/locks.hpp"
 #include "system/segment.hpp"
 #include "transport/registered_memory.hpp"
 #include "transport/shm/visit.hpp"
@@ -53,8 +53,7 @@ class Borrowed {
 
   using Key = std::pair<std::uint32_t, std::uint32_t>;  // rank, number in its process
 
-  mutable std::mutex mutex_;
-  std::map<Key, std::shared_ptr<const Segment>> mapped_;  // guarded by mutex_
+  Guarded<std::map<Key, std::shared_ptr<const Segment>>> mapped_;
 };
 
 }  // namespace ccoll::shm

@@ -12,6 +12,7 @@
 
 #include "core/os_error.hpp"
 #include "system/read_file.hpp"
+#include "system/runtime.hpp"
 #include "transport/transport.hpp"
 
 namespace ccoll::shm {
@@ -30,12 +31,9 @@ Place* make_place() {
   return nullptr;
 }
 
-Place* place() {
-  static Place* const made = make_place();
-  return made;
-}
-/// Made before main, so that no thread forks meanwhile.
-[[maybe_unused]] const bool is_made = place() != nullptr;
+struct Mark {
+  Place* const place = make_place();
+};
 
 std::uint64_t random_number() {
   std::random_device random;
@@ -57,7 +55,7 @@ tl::unexpected<Failure> unreadable(pid_t process, int error) {
 }  // namespace
 
 ProcessMark process_mark() {
-  auto* const mark = place();
+  auto* const mark = Runtime::one<Mark>().place;
   if (mark == nullptr) return {};
   std::uint64_t none = 0;
   if (mark->load() == 0) mark->compare_exchange_strong(none, random_number());

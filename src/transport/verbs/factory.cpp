@@ -20,12 +20,12 @@
 #include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
 #include <map>
-#include <mutex>
 
 #include "net/deadline.hpp"
 #include "net/handshake.hpp"
 #include "net/listener.hpp"
 #include "net/wire/turns.hpp"
+#include "system/locks.hpp"
 #include "transport/arrival_board.hpp"
 #include "transport/corruption.hpp"
 #include "transport/link_id_wire.hpp"
@@ -162,8 +162,7 @@ class Maker {
 
   /// Forgets pairs that have ended. Called rarely.
   void drop_gone() {
-    std::lock_guard lock(mutex_);
-    std::erase_if(pairs_, [](const auto& entry) { return entry.second.expired(); });
+    std::erase_if(known_.lock()->pairs, [](const auto& entry) { return entry.second.expired(); });
   }
 
  private:
@@ -179,22 +178,21 @@ class Maker {
   Result<PairPointer> pair_for(const Joint& joint, End end, std::optional<std::uint32_t> number,
                                const PortChoice& choice) {
     {
-      std::lock_guard lock(mutex_);
-      if (auto there = pairs_[joint].lock(); there && there->ends().is_free(end, number))
+      const auto known = known_.lock();
+      if (auto there = known->pairs[joint].lock(); there && there->ends().is_free(end, number))
         return there;
     }
     const auto devices = Devices::of_process();
     if (!devices) return tl::unexpected(devices.error());
     auto made = QueuePair::make(**devices, choice, peer(joint.peer));
     if (!made) return made;
-    std::lock_guard lock(mutex_);
-    pairs_[joint] = *made;
+    known_.lock()->pairs[joint] = *made;
     return made;
   }
 
   std::shared_ptr<Peer> peer(std::uint32_t rank) {
-    std::lock_guard lock(mutex_);
-    auto& peer = peers_[rank];
+    const auto known = known_.lock();
+    auto& peer = known->peers[rank];
     if (!peer) {
       peer = std::make_shared<Peer>();
       peer->rank = rank;
@@ -207,9 +205,11 @@ class Maker {
   const std::shared_ptr<net::Turns> turns_ = std::make_shared<net::Turns>(kConnectedAtOnce);
   const std::shared_ptr<SlotBudget> budget_ =
       std::make_shared<SlotBudget>(context_.slot_memory_bytes);
-  std::mutex mutex_;
-  std::map<std::uint32_t, std::shared_ptr<Peer>> peers_;  // guarded by mutex_
-  std::map<Joint, std::weak_ptr<QueuePair>> pairs_;       // guarded by mutex_
+  struct Known {
+    std::map<std::uint32_t, std::shared_ptr<Peer>> peers;
+    std::map<Joint, std::weak_ptr<QueuePair>> pairs;
+  };
+  Guarded<Known> known_;
 };
 
 asio::awaitable<Result<QueuePairAddress>> answer_of(tcp::socket& socket) {
@@ -327,8 +327,7 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
     meeting_.forget(communicator,
                     [](const PairPointer& pair) { pair->ends().forsake(End::receives); });
     maker_->drop_gone();
-    std::lock_guard lock(mutex_);
-    completion_groups_.erase(communicator);
+    completion_groups_.lock()->erase(communicator);
   }
   bool gave_up(std::uint32_t peer) override {
     return !reaches_rank(peer) || fallback_->serves(peer);
@@ -346,8 +345,8 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
   }
 
   std::shared_ptr<CompletionGroup> completion_group_of(std::uint64_t communicator) {
-    std::lock_guard lock(mutex_);
-    auto& completion_group = completion_groups_[communicator];
+    const auto groups = completion_groups_.lock();
+    auto& completion_group = (*groups)[communicator];
     if (!completion_group) completion_group = std::make_shared<CompletionGroup>();
     return completion_group;
   }
@@ -411,9 +410,7 @@ class VerbsTransport final : public Transport, public std::enable_shared_from_th
   const std::shared_ptr<Fallback> fallback_;
   std::shared_ptr<Listener> listener_;
   ArrivalBoard<PairPointer> meeting_;
-  std::mutex mutex_;
-  std::map<std::uint64_t, std::shared_ptr<CompletionGroup>>
-      completion_groups_;  // guarded by mutex_
+  Guarded<std::map<std::uint64_t, std::shared_ptr<CompletionGroup>>> completion_groups_;
 };
 
 }  // namespace

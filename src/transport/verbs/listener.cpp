@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 #include <list>
-#include <mutex>
 
 #include "system/file_descriptor.hpp"
 #include "system/locks.hpp"
@@ -107,19 +106,17 @@ class Watch final : public Listener, public std::enable_shared_from_this<Watch> 
 };
 
 struct Watching {
-  ProcessMutex mutex;
-  std::weak_ptr<Watch> watch;  // guarded by mutex
+  std::weak_ptr<Watch> watch;
 };
 
 }  // namespace
 
 std::shared_ptr<Listener> Listener::of_process(const std::shared_ptr<net::Service>& service,
                                                const Devices& devices) {
-  auto& [mutex, watch] = Runtime::one<Watching>();
-  const std::lock_guard lock(mutex);
-  auto made = watch.lock();
+  const auto watching = Runtime::one<Guarded<Watching, ProcessMutex>>().lock();
+  auto made = watching->watch.lock();
   if (made && made->service() == service) return made;
-  watch = made = std::make_shared<Watch>(service, devices);
+  watching->watch = made = std::make_shared<Watch>(service, devices);
   asio::post(service->context(), [weak = std::weak_ptr(made)] {
     if (const auto self = weak.lock()) self->begin();
   });

@@ -6,9 +6,9 @@
 namespace ccoll::verbs {
 
 bool PairEnds::is_free(End end, std::optional<std::uint32_t> number) {
-  std::lock_guard lock(mutex_);
-  return !is_over_ && !memory_of(end).memory &&
-         (!number || peer_number_.value_or(*number) == *number);
+  const auto connection = connection_.lock();
+  return !connection->is_over && !memory_of(end).memory &&
+         (!number || connection->peer_number.value_or(*number) == *number);
 }
 
 Result<QueuePairAddress> PairEnds::open(End end, SlotBudget::Share share) {
@@ -16,7 +16,7 @@ Result<QueuePairAddress> PairEnds::open(End end, SlotBudget::Share share) {
   auto memory = Segment::make("ccoll-rdma", SlotMemory::kBytes);
   if (!memory) return tl::unexpected(memory.error());
   (*memory)->close_file();
-  std::lock_guard lock(mutex_);
+  const auto connection = connection_.lock();
   SlotMemory& slots = memory_of(end);
   slots.share = std::move(share);
   slots.memory = std::move(*memory);
@@ -30,23 +30,20 @@ Result<QueuePairAddress> PairEnds::open(End end, SlotBudget::Share share) {
 }
 
 Status PairEnds::connect(End end, const QueuePairAddress& peer) {
-  std::lock_guard lock(mutex_);
-  if (!peer_number_) {
-    peer_number_ = peer.number;
-    connected_ = device_.connect(peer);
+  const auto connection = connection_.lock();
+  if (!connection->peer_number) {
+    connection->peer_number = peer.number;
+    connection->outcome = device_.connect(peer);
   }
-  if (!connected_) return connected_;
-  if (*peer_number_ != peer.number)
+  if (!connection->outcome) return connection->outcome;
+  if (*connection->peer_number != peer.number)
     return fail(ErrorKind::unsupported, "it answers for another queue pair than before");
   memory_of(end).peer_key = peer.key;
   memory_of(end).peer_base = peer.base;
   return {};
 }
 
-void PairEnds::close() {
-  std::lock_guard lock(mutex_);
-  is_over_ = true;
-}
+void PairEnds::close() { connection_.lock()->is_over = true; }
 
 void PairEnds::release() {
   for (const auto* const slots : {&out_, &in_})

@@ -11,10 +11,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 
 #include "core/result.hpp"
+#include "system/locks.hpp"
 #include "system/segment.hpp"
 #include "transport/link.hpp"
 #include "transport/slot_budget.hpp"
@@ -102,15 +102,19 @@ class PairEnds {
   void release();
 
  private:
+  /// The ends are opened and connected under its lock.
+  struct Connection {
+    std::optional<std::uint32_t> peer_number;  ///< once it is set, `outcome` holds:
+    Status outcome;
+    bool is_over = false;
+  };
+
   SlotMemory& memory_of(End end) { return end == End::sends ? out_ : in_; }
 
   DevicePair& device_;
-  std::mutex mutex_;
   SlotMemory out_;
   SlotMemory in_;
-  std::optional<std::uint32_t> peer_number_;  // guarded by mutex_; once set, connected_ holds:
-  Status connected_;                          // guarded by mutex_
-  bool is_over_ = false;                      // guarded by mutex_
+  Guarded<Connection> connection_;
   std::atomic<bool> is_confirmed_{false};
   std::atomic<std::uint32_t> forsaken_{0};
 };

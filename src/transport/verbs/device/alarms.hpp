@@ -8,11 +8,11 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "system/locks.hpp"
 #include "transport/waiter.hpp"
 
 namespace ccoll::verbs {
@@ -25,14 +25,12 @@ class Alarm {
   void raise(ibv_event_type event) {
     int none = kNone;
     event_.compare_exchange_strong(none, event);
-    std::lock_guard lock(mutex_);
-    if (const auto waiter = waiter_.lock()) waiter->ring();
+    waiter_.with([](const std::weak_ptr<Waiter>& weak) {
+      if (const auto waiter = weak.lock()) waiter->ring();
+    });
   }
   /// Sets the waiter to ring.
-  void attach(std::weak_ptr<Waiter> waiter) {
-    std::lock_guard lock(mutex_);
-    waiter_ = std::move(waiter);
-  }
+  void attach(std::weak_ptr<Waiter> waiter) { *waiter_.lock() = std::move(waiter); }
   std::optional<ibv_event_type> raised() const {
     const int event = event_.load(std::memory_order_acquire);
     if (event == kNone) [[likely]]
@@ -43,29 +41,21 @@ class Alarm {
  private:
   static constexpr int kNone = -1;
   std::atomic<int> event_{kNone};
-  std::mutex mutex_;
-  std::weak_ptr<Waiter> waiter_;  // guarded by mutex_
+  Guarded<std::weak_ptr<Waiter>> waiter_;
 };
 
 /// A device's alarms, for events that concern all of it. Thread-safe.
 class Alarms {
  public:
-  void add(Alarm& alarm) {
-    std::lock_guard lock(mutex_);
-    all_.insert(&alarm);
-  }
-  void remove(Alarm& alarm) {
-    std::lock_guard lock(mutex_);
-    all_.erase(&alarm);
-  }
+  void add(Alarm& alarm) { all_.lock()->insert(&alarm); }
+  void remove(Alarm& alarm) { all_.lock()->erase(&alarm); }
   void raise(ibv_event_type event) {
-    std::lock_guard lock(mutex_);
-    for (Alarm* const alarm : all_) alarm->raise(event);
+    const auto all = all_.lock();
+    for (Alarm* const alarm : *all) alarm->raise(event);
   }
 
  private:
-  std::mutex mutex_;
-  std::set<Alarm*> all_;  // guarded by mutex_
+  Guarded<std::set<Alarm*>> all_;
 };
 
 }  // namespace ccoll::verbs

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "core/text.hpp"
@@ -119,13 +118,11 @@ struct Kept {
   /// An ancestor was opening them when it forked: its libraries' locks may be held here forever.
   const bool forked_amid;
   std::atomic<bool> is_opening = false;
-  std::mutex mutex;                        // for this process's threads
-  std::optional<Result<Devices>> devices;  // guarded by mutex
+  Guarded<std::optional<Result<const Devices*>>> devices;
 };
 
 struct KeptDevices {
-  ProcessMutex mutex;
-  Kept* last = nullptr;  // guarded by mutex; a forked child makes its own
+  Kept* last = nullptr;  ///< a forked child makes its own
 };
 
 tl::unexpected<Failure> not_here() {
@@ -137,27 +134,26 @@ tl::unexpected<Failure> not_here() {
 }  // namespace
 
 Result<const Devices*> Devices::of_process() {
-  auto& [mutex, kept] = Runtime::one<KeptDevices>();
-  std::unique_lock lock(mutex);
-  // A forked child cannot use its parent's devices. Never closed: links may end later at exit.
-  if (kept == nullptr || kept->process != getpid()) kept = new Kept(kept);
-  Kept& own = *kept;
-  // Release it first: fork() waits for that lock, and a driver may take long.
-  lock.unlock();
-  const std::lock_guard once(own.mutex);
-  if (!own.devices) {
+  // That lock ends before they are opened: fork() waits for it, and a driver may take long.
+  Kept& own = *Runtime::one<Guarded<KeptDevices, ProcessMutex>>().with([](KeptDevices& kept) {
+    // A forked child cannot use its parent's devices. Never closed: links may end later at exit.
+    if (kept.last == nullptr || kept.last->process != getpid()) kept.last = new Kept(kept.last);
+    return kept.last;
+  });
+  const auto devices = own.devices.lock();
+  if (!*devices) {
     const struct Opening {
       std::atomic<bool>& is_opening;
       explicit Opening(std::atomic<bool>& flag) : is_opening(flag) { is_opening = true; }
       ~Opening() { is_opening = false; }
     } opening(own.is_opening);
     if (own.forked_amid)
-      own.devices = not_here();
+      *devices = not_here();
     else
-      own.devices = open();
+      *devices =
+          open().map([](Devices&& made) -> const Devices* { return new Devices(std::move(made)); });
   }
-  if (!*own.devices) return tl::unexpected(own.devices->error());
-  return &**own.devices;
+  return **devices;
 }
 
 Result<Devices> Devices::open() {

@@ -55,18 +55,18 @@ std::shared_ptr<Registrations> Registrations::make(const Library& library, ibv_p
 std::shared_ptr<const Registration> Registrations::find(const std::byte* data, std::size_t bytes) {
   const auto memory = RegisteredMemories::of_process().find(data, bytes);
   if (!memory) return nullptr;
-  std::lock_guard lock(mutex_);
-  const auto [found, is_new] = made_.try_emplace(memory->number);
+  const auto made = made_.lock();
+  const auto [found, is_new] = made->try_emplace(memory->number);
   if (is_new) found->second = Registration::make(library_, domain_, memory->data, memory->bytes);
   return found->second;
 }
 
 void Registrations::withdraw(std::uint32_t number) {
   std::shared_ptr<const Registration> ended;
-  std::lock_guard lock(mutex_);
-  if (const auto found = made_.find(number); found != made_.end()) {
+  const auto made = made_.lock();
+  if (const auto found = made->find(number); found != made->end()) {
     ended = std::move(found->second);
-    made_.erase(found);
+    made->erase(found);
   }
 }
 

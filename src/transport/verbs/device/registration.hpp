@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 
+#include "system/locks.hpp"
 #include "transport/link.hpp"
 #include "transport/registered_memory.hpp"
 #include "transport/verbs/device/library.hpp"
@@ -62,9 +62,8 @@ class Registrations final : public RegisteredMemories::Watcher {
 
   const Library& library_;
   ibv_pd* const domain_;
-  std::mutex mutex_;
-  /// By number in the process; null if it was refused. Guarded by mutex_.
-  std::map<std::uint32_t, std::shared_ptr<const Registration>> made_;
+  /// By number in the process; null if it was refused.
+  Guarded<std::map<std::uint32_t, std::shared_ptr<const Registration>>> made_;
 };
 
 }  // namespace ccoll::verbs

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <utility>
 
 #include "core/deadline.hpp"
@@ -60,9 +59,13 @@ class Lent final : public Registered {
   const pid_t process_ = getpid();
 };
 
+/// The user has been told that some memory is not lent.
+struct NotLent {
+  std::atomic<bool> is_told{false};
+};
+
 void tell_not_lent(const IpcMemory& memory) {
-  static std::atomic<bool> is_told{false};
-  if (is_told.exchange(true)) return;
+  if (Runtime::one<NotLent>().is_told.exchange(true)) return;
   log().warn(
       "registered memory of GPU {} is copied as if it were not registered, because other processes "
       "cannot map it: {}; other memory may be affected, too, without a further warning",
@@ -107,16 +110,16 @@ Result<std::unique_ptr<Registered>> Registered::of_user(std::byte* data, std::ui
 Registrations& Registrations::of_process() { return Runtime::one<Registrations>(); }
 
 Status Registrations::add(std::shared_ptr<Lendable> memory) {
-  const std::lock_guard lock(mu_);
+  const auto known = known_.lock();
   const End end = memory->data() + memory->size();
-  const auto next = by_end_.upper_bound(memory->data());
-  if (next != by_end_.end() && next->second->data() < end) {
+  const auto next = known->by_end.upper_bound(memory->data());
+  if (next != known->by_end.end() && next->second->data() < end) {
     return fail(ErrorKind::invalid_argument,
                 "some of it is registered already: {} bytes at {} and {} bytes at {}",
                 memory->size(), fmt::ptr(memory->data()), next->second->size(),
                 fmt::ptr(next->second->data()));
   }
-  by_end_[end] = std::move(memory);
+  known->by_end[end] = std::move(memory);
   return {};
 }
 
@@ -124,12 +127,12 @@ void Registrations::remove(const Lendable& memory) {
   std::vector<std::shared_ptr<Watcher>> told;
   std::shared_ptr<Lendable> removed;
   {
-    const std::lock_guard lock(mu_);
-    const auto found = by_end_.find(memory.data() + memory.size());
+    const auto known = known_.lock();
+    const auto found = known->by_end.find(memory.data() + memory.size());
     removed = std::move(found->second);
-    by_end_.erase(found);
-    std::erase_if(watchers_, [](const auto& each) { return each.expired(); });
-    for (const auto& each : watchers_)
+    known->by_end.erase(found);
+    std::erase_if(known->watchers, [](const auto& each) { return each.expired(); });
+    for (const auto& each : known->watchers)
       if (auto watcher = each.lock()) told.push_back(std::move(watcher));
   }
   // The lock is not held: the last reference to a watcher may be dropped here.
@@ -137,9 +140,9 @@ void Registrations::remove(const Lendable& memory) {
 }
 
 std::shared_ptr<Lendable> Registrations::find(const std::byte* data, std::uint64_t bytes) const {
-  const std::lock_guard lock(mu_);
-  const auto next = by_end_.upper_bound(data);
-  if (next == by_end_.end()) return nullptr;
+  const auto known = known_.lock();
+  const auto next = known->by_end.upper_bound(data);
+  if (next == known->by_end.end()) return nullptr;
   const Lendable& memory = *next->second;
   const bool is_in = data >= memory.data() &&
                      bytes <= memory.size() - static_cast<std::uint64_t>(data - memory.data());
@@ -147,16 +150,16 @@ std::shared_ptr<Lendable> Registrations::find(const std::byte* data, std::uint64
 }
 
 std::shared_ptr<Lendable> Registrations::find(std::uint64_t id) const {
-  const std::lock_guard lock(mu_);
-  for (const auto& [end, memory] : by_end_)
+  const auto known = known_.lock();
+  for (const auto& [end, memory] : known->by_end)
     if (memory->id() == id) return memory;
   return nullptr;
 }
 
 void Registrations::watch(const std::weak_ptr<Watcher>& watcher) {
-  const std::lock_guard lock(mu_);
-  std::erase_if(watchers_, [](const auto& each) { return each.expired(); });
-  watchers_.push_back(watcher);
+  const auto known = known_.lock();
+  std::erase_if(known->watchers, [](const auto& each) { return each.expired(); });
+  known->watchers.push_back(watcher);
 }
 
 }  // namespace ccoll::device

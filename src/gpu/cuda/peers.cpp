@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <tuple>
 #include <utility>
 
@@ -47,7 +46,6 @@ Status enable(int device, int peer) {
 class Peers {
  public:
   Status reach(std::span<const int> devices, By by) {
-    const std::lock_guard lock(mu_);
     for (const int device : devices) {
       for (const int peer : devices) {
         if (device == peer) continue;
@@ -153,22 +151,21 @@ class Peers {
     return (trials_[device] = std::move(trial)).get();
   }
 
-  ProcessMutex mu_;
   std::map<std::tuple<int, int, By>, Status> known_;  // by GPU, peer and means
   /// By device. They stay, because CUDA may wait for any stream when memory is freed.
-  std::map<int, std::unique_ptr<Trial>> trials_;   // guarded by mu_
-  std::vector<std::unique_ptr<Trial>> abandoned_;  // guarded by mu_
+  std::map<int, std::unique_ptr<Trial>> trials_;
+  std::vector<std::unique_ptr<Trial>> abandoned_;
 };
+
+Status reach(std::span<const int> devices, By by) {
+  return Runtime::one<Guarded<Peers, ProcessMutex>>().lock()->reach(devices, by);
+}
 
 }  // namespace
 
-Status reach_peers(std::span<const int> devices) {
-  return Runtime::one<Peers>().reach(devices, By::kernels);
-}
+Status reach_peers(std::span<const int> devices) { return reach(devices, By::kernels); }
 
-Status reach_by_copies(std::span<const int> devices) {
-  return Runtime::one<Peers>().reach(devices, By::copies);
-}
+Status reach_by_copies(std::span<const int> devices) { return reach(devices, By::copies); }
 
 bool is_reached(const void* address, std::span<const int> devices) {
   const auto driver = find_driver();

@@ -7,6 +7,7 @@
 
 #include "gpu/cuda/cuda.hpp"
 #include "gpu/way.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll::device {
 
@@ -15,8 +16,12 @@ namespace {
 using AskPointer = decltype(::cuPointerGetAttribute);
 
 /// Null as long as nothing in this process has loaded the driver.
+struct InDriver {
+  std::atomic<AskPointer*> ask{nullptr};
+};
+
 AskPointer* find_in_driver() {
-  static std::atomic<AskPointer*> found{nullptr};
+  auto& found = Runtime::one<InDriver>().ask;
   if (auto* const known = found.load(std::memory_order_relaxed)) return known;
   constexpr const char* kName = "cuPointerGetAttribute";
   void* call = dlsym(RTLD_DEFAULT, kName);

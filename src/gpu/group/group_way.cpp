@@ -3,13 +3,13 @@
 // of the group as its way.
 #include <atomic>
 #include <condition_variable>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "gpu/device_way.hpp"
 #include "gpu/group/stream_group.hpp"
 #include "gpu/team/device_stream_op.hpp"
+#include "system/locks.hpp"
 #include "system/log.hpp"
 
 namespace ccoll::device {
@@ -56,34 +56,31 @@ class SharedStreamGroup final : public std::enable_shared_from_this<SharedStream
     const auto plain = group_->plain_calls();
     bool is_alone = true;
     {
-      const std::lock_guard lock(mu_);
+      const auto graphs = graphs_.lock();
       if (plain) {
-        is_alone = graphs_ == 0 && plain->begun == plain->ended;
-        begun_before_graph_ = plain->begun;
+        is_alone = graphs->under_way == 0 && plain->begun == plain->ended;
+        graphs->begun_before = plain->begun;
       }
-      ++graphs_;
+      ++graphs->under_way;
+      ++graphs->came;
       changed_.notify_all();
     }
     if (!is_alone) abort(beside_another_);
   }
   void graph_has_gone() noexcept {
     look();
-    const std::lock_guard lock(mu_);
-    --graphs_;
+    --graphs_.lock()->under_way;
   }
   /// Ends all if another call has begun since a graph's did.
   void look() noexcept {
     if (!counts_plain_calls_) return;
     {
-      const std::lock_guard lock(mu_);
-      if (graphs_ == 0 || group_->plain_calls()->begun == begun_before_graph_) return;
+      const auto graphs = graphs_.lock();
+      if (graphs->under_way == 0 || group_->plain_calls()->begun == graphs->begun_before) return;
     }
     abort(beside_another_);
   }
-  bool has_graph_under_way() const {
-    const std::lock_guard lock(mu_);
-    return graphs_ > 0;
-  }
+  bool has_graph_under_way() const { return graphs_.lock()->under_way > 0; }
 
  private:
   explicit SharedStreamGroup(std::unique_ptr<StreamGroup> group)
@@ -97,12 +94,20 @@ class SharedStreamGroup final : public std::enable_shared_from_this<SharedStream
       group_->release();
       // CUDA's own threads take the lock, so it is not held here.
       const bool has_ended = group_->has_ended();
-      std::unique_lock lock(mu_);
-      const bool is_busy = graphs_ > 0 || !has_ended;
-      changed_.wait_for(
-          lock, is_busy ? std::chrono::duration_cast<std::chrono::nanoseconds>(kAgain) : kIdle);
+      auto graphs = graphs_.lock();
+      const bool is_busy = graphs->under_way > 0 || !has_ended;
+      const auto pause =
+          is_busy ? std::chrono::duration_cast<std::chrono::nanoseconds>(kAgain) : kIdle;
+      graphs.wait_until(changed_, std::chrono::steady_clock::now() + pause,
+                        [came = graphs->came](const Graphs& now) { return now.came != came; });
     }
   }
+
+  struct Graphs {
+    int under_way = 0;               ///< calls of graphs
+    std::uint64_t came = 0;          ///< how many have come so far
+    std::uint32_t begun_before = 0;  ///< of calls that no graph has
+  };
 
   const std::unique_ptr<StreamGroup> group_;
   const bool counts_plain_calls_;  ///< true for steps
@@ -113,10 +118,8 @@ class SharedStreamGroup final : public std::enable_shared_from_this<SharedStream
       "another call of the same communicator",
       std::nullopt};
   std::atomic<bool> is_aborted_{false};
-  mutable std::mutex mu_;
+  Guarded<Graphs> graphs_;
   std::condition_variable changed_;
-  int graphs_ = 0;                        // guarded by mu_; calls of graphs under way
-  std::uint32_t begun_before_graph_ = 0;  // guarded by mu_; of calls that no graph has
 };
 
 class GroupStreamOp final : public DeviceStreamOp {

@@ -50,13 +50,10 @@ Result<std::shared_ptr<Lending>> Lending::make(std::uint32_t rank, std::uint32_t
 }
 
 Lending::Lending(std::uint32_t rank, std::uint32_t size, int device, GroupWords words)
-    : rank_(rank),
-      size_(size),
-      device_(device),
-      words_(words),
-      outboxes_(size),
-      rounds_(kLoanPlaces),
-      taken_(kLoanPlaces) {}
+    : rank_(rank), size_(size), device_(device), words_(words), books_(rank, size) {}
+
+Lending::Books::Books(std::uint32_t rank, std::uint32_t size)
+    : rank(rank), outboxes(size), rounds(kLoanPlaces), taken(kLoanPlaces) {}
 
 /// A rank without an inbox, or a thread for it, can borrow nothing, and so no rank lends.
 Status Lending::open(Exchange& exchange, Exchange::TimePoint deadline) {
@@ -72,7 +69,8 @@ Status Lending::open(Exchange& exchange, Exchange::TimePoint deadline) {
   if (!parcels) return tl::unexpected(std::move(parcels.error()));
   for (std::uint32_t rank = 0; rank < size_; ++rank) {
     auto& theirs = (*parcels)[rank].files;
-    if (rank != rank_ && theirs.size() == 1) outboxes_[rank].socket = std::move(theirs[0]);
+    if (rank != rank_ && theirs.size() == 1)
+      books_.lock()->outboxes[rank].socket = std::move(theirs[0]);
   }
   if (!is_open) return {};
   try {
@@ -85,19 +83,13 @@ Status Lending::open(Exchange& exchange, Exchange::TimePoint deadline) {
 }
 
 Lending::~Lending() {
-  {
-    const std::lock_guard lock(mu_);
-    for (const auto& [id, lent] : lent_) withdraw(lent);
-    is_over_ = true;
-  }
+  books_.with([](Books& books) {
+    for (const auto& [id, lent] : books.lent) books.withdraw(lent);
+    books.is_over = true;
+  });
   if (!thread_.joinable()) return;
   wake();
   thread_.join();
-}
-
-bool Lending::is_over() {
-  const std::lock_guard lock(mu_);
-  return is_over_;
 }
 
 void Lending::wake() const {
@@ -112,110 +104,107 @@ std::optional<Lending::Loan> Lending::find(const std::byte* data, std::uint64_t 
   const auto memory = Registrations::of_process().find(data, bytes);
   if (!memory || memory->device() != device_ || memory->directions().empty() || size_ == 1)
     return std::nullopt;
-  std::unique_lock lock(mu_);
-  auto [at, is_new] = lent_.try_emplace(memory->id());
+  auto books = books_.lock();
+  auto [at, is_new] = books->lent.try_emplace(memory->id());
   Lent& lent = at->second;
   if (is_new) {
-    lent.number = take_number();
+    lent.number = books->take_number();
     lent.is_refused = lent.number == 0 || !thread_.joinable();
     if (!lent.is_refused) {
-      if (const auto offered = offer(*memory, lent.number); !offered) {
+      if (const auto offered = books->offer(*memory, lent.number); !offered) {
         lent.is_refused = true;
         // Others report a rank that has gone.
-        if (offered.error().kind != ErrorKind::peer_lost) log_refusal(offered.error().message);
+        if (offered.error().kind != ErrorKind::peer_lost)
+          books->log_refusal(offered.error().message);
       }
     }
     wake();
   }
   // Nobody frees the memory meanwhile.
-  changed_.wait_for(lock, patience, [&] { return lent.is_refused || lent.answers + 1 == size_; });
+  books.wait_until(books->changed, Clock::now() + patience,
+                   [&](const Books&) { return lent.is_refused || lent.answers + 1 == size_; });
   if (lent.is_refused || lent.answers + 1 != size_) return std::nullopt;
   return Loan{lent.number, static_cast<std::uint64_t>(data - memory->data())};
 }
 
-/// Goes to all others; the caller holds the lock.
-Status Lending::offer(Lendable& memory, std::uint32_t number) {
-  for (std::uint32_t rank = 0; rank < size_; ++rank) {
-    if (rank == rank_) continue;
-    if (!outboxes_[rank].socket.open())
-      return fail(ErrorKind::peer_lost, "rank {} takes no offers any more", rank);
+/// Goes to all others.
+Status Lending::Books::offer(Lendable& memory, std::uint32_t number) {
+  for (std::uint32_t to = 0; to < outboxes.size(); ++to) {
+    if (to == rank) continue;
+    if (!outboxes[to].socket.open())
+      return fail(ErrorKind::peer_lost, "rank {} takes no offers any more", to);
     auto file = memory.file_to_give();
     if (!file) return tl::unexpected(std::move(file.error()));
-    send(rank, {Message::Kind::offer, rank_, number, memory.directions(), std::move(*file)});
+    send(to, {Message::Kind::offer, rank, number, memory.directions(), std::move(*file)});
   }
   return {};
 }
 
 /// A number whose place no other has; 0: there is none.
-std::uint32_t Lending::take_number() {
+std::uint32_t Lending::Books::take_number() {
   for (std::uint32_t place = 0; place < kLoanPlaces; ++place) {
-    const std::uint64_t number = (std::uint64_t{rounds_[place]} + 1) * kLoanPlaces + place;
-    if (taken_[place] || number > kMostNumber) continue;
-    taken_[place] = true;
-    ++rounds_[place];
+    const std::uint64_t number = (std::uint64_t{rounds[place]} + 1) * kLoanPlaces + place;
+    if (taken[place] || number > kMostNumber) continue;
+    taken[place] = true;
+    ++rounds[place];
     return static_cast<std::uint32_t>(number);
   }
   return 0;
 }
 
 void Lending::withdraw(std::uint64_t id) {
-  const std::lock_guard lock(mu_);
-  const auto found = lent_.find(id);
-  if (found == lent_.end()) return;
-  withdraw(found->second);
-  lent_.erase(found);
+  const auto books = books_.lock();
+  const auto found = books->lent.find(id);
+  if (found == books->lent.end()) return;
+  books->withdraw(found->second);
+  books->lent.erase(found);
   wake();
 }
 
-/// The caller holds the lock.
-void Lending::withdraw(const Lent& lent) {
-  const std::uint32_t number = lent.number;
+void Lending::Books::withdraw(const Lent& of) {
+  const std::uint32_t number = of.number;
   if (number == 0) return;
-  taken_[number % kLoanPlaces] = false;
-  for (std::uint32_t rank = 0; rank < size_; ++rank) {
-    auto& waiting = outboxes_[rank].waiting;
+  taken[number % kLoanPlaces] = false;
+  for (std::uint32_t to = 0; to < outboxes.size(); ++to) {
+    auto& waiting = outboxes[to].waiting;
     const auto is_its_offer = [&](const Message& each) {
       return each.kind == Message::Kind::offer && each.number == number;
     };
-    if (rank == rank_ || std::erase_if(waiting, is_its_offer) != 0) continue;
-    send(rank, {Message::Kind::withdrawal, rank_, number});
+    if (to == rank || std::erase_if(waiting, is_its_offer) != 0) continue;
+    send(to, {Message::Kind::withdrawal, rank, number});
   }
 }
 
 void Lending::note_answer(const Message& answer) {
-  const std::lock_guard lock(mu_);
-  for (auto& [id, lent] : lent_) {
+  const auto books = books_.lock();
+  for (auto& [id, lent] : books->lent) {
     if (lent.number != answer.number) continue;
     if (answer.kind == Message::Kind::refused) {
       lent.is_refused = true;
-      log_refusal(fmt::format("rank {}: {}", answer.from, answer.text));
+      books->log_refusal(fmt::format("rank {}: {}", answer.from, answer.text));
     }
     ++lent.answers;
   }
-  changed_.notify_all();
+  books->changed.notify_all();
 }
 
-/// The caller holds the lock.
-void Lending::log_refusal(std::string_view why) {
-  if (std::exchange(is_refusal_logged_, true)) return;
+void Lending::Books::log_refusal(std::string_view why) {
+  if (std::exchange(is_refusal_logged, true)) return;
   log().warn(
       "rank {}: registered memory of its GPU is copied as if it were not registered: {}; other "
       "memory may be affected, too, without a further warning",
-      rank_, why);
+      rank, why);
 }
 
 // Messages
 
-/// The caller holds the lock.
-void Lending::send(std::uint32_t to, Message message) {
-  if (outboxes_[to].socket.open()) outboxes_[to].waiting.push_back(std::move(message));
+void Lending::Books::send(std::uint32_t to, Message message) {
+  if (outboxes[to].socket.open()) outboxes[to].waiting.push_back(std::move(message));
 }
 
-/// Whether some messages have to be tried again.
-bool Lending::send_waiting() {
-  const std::lock_guard lock(mu_);
+bool Lending::Books::send_waiting() {
   bool is_full = false;
-  for (Outbox& outbox : outboxes_) {
+  for (Outbox& outbox : outboxes) {
     while (!outbox.waiting.empty()) {
       const Message& next = outbox.waiting.front();
       const auto bytes = net::Writer()
@@ -242,18 +231,18 @@ bool Lending::send_waiting() {
 }
 
 /// That rank's group has ended, so nothing can be lent to all from then on.
-void Lending::close(Outbox& outbox) {
+void Lending::Books::close(Outbox& outbox) {
   outbox.socket = FileDescriptor();
   outbox.waiting.clear();
-  for (auto& [id, lent] : lent_) lent.is_refused = true;
-  changed_.notify_all();
+  for (auto& [id, each] : lent) each.is_refused = true;
+  changed.notify_all();
 }
 
 void Lending::serve() {
   for (std::optional<Clock::time_point> gives_up;;) {
     // This comes before it sends, so that what is taken back at the end is sent.
-    if (!gives_up && is_over()) gives_up = Clock::now() + kForWithdrawals;
-    const bool comes_again = send_waiting();
+    if (!gives_up && books_.lock()->is_over) gives_up = Clock::now() + kForWithdrawals;
+    const bool comes_again = books_.lock()->send_waiting();
     if (gives_up && (!comes_again || Clock::now() >= *gives_up)) return;
     std::array<pollfd, 2> any{{{wakes_.number(), POLLIN, 0}, {inbox_.number(), POLLIN, 0}}};
     if (poll(any.data(), any.size(), comes_again ? kAgainMs : -1) < 0 && errno != EINTR) return;
@@ -293,8 +282,7 @@ void Lending::take(Message message) {
         answer.kind = Message::Kind::refused;
         answer.text = mapped.error().message.substr(0, kMostTextBytes);
       }
-      const std::lock_guard lock(mu_);
-      send(from, std::move(answer));
+      books_.lock()->send(from, std::move(answer));
       return;
     }
     case Message::Kind::withdrawal:

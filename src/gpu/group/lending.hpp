@@ -40,7 +40,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -52,6 +51,7 @@
 #include "gpu/memory/lendable.hpp"
 #include "gpu/memory/registrations.hpp"
 #include "system/file_descriptor.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll::device {
 
@@ -99,6 +99,28 @@ class Lending final : public Registrations::Watcher {
     bool is_refused = false;
   };
 
+  /// All that is lent, and the messages about it.
+  struct Books {
+    std::uint32_t rank;
+    std::vector<Outbox> outboxes;        ///< by rank
+    std::map<std::uint64_t, Lent> lent;  ///< by id
+    std::vector<std::uint32_t> rounds;   ///< by place, numbers it had
+    std::vector<bool> taken;             ///< by place
+    bool is_refusal_logged = false;
+    bool is_over = false;
+    std::condition_variable changed;  ///< of `lent`
+
+    Books(std::uint32_t rank, std::uint32_t size);
+    Status offer(Lendable& memory, std::uint32_t number);
+    void withdraw(const Lent& of);
+    void log_refusal(std::string_view why);
+    void send(std::uint32_t to, Message message);
+    /// Whether some messages have to be tried again.
+    bool send_waiting();
+    void close(Outbox& outbox);
+    std::uint32_t take_number();
+  };
+
   Lending(std::uint32_t rank, std::uint32_t size, int device, GroupWords words);
   Status open(Exchange& exchange, Exchange::TimePoint deadline);
   void serve();
@@ -107,14 +129,6 @@ class Lending final : public Registrations::Watcher {
   Status borrow(Message offer);
   void give_back(const Message& withdrawal);
   void note_answer(const Message& answer);
-  Status offer(Lendable& memory, std::uint32_t number);
-  void withdraw(const Lent& lent);
-  void log_refusal(std::string_view why);
-  void send(std::uint32_t to, Message message);
-  bool send_waiting();
-  void close(Outbox& outbox);
-  std::uint32_t take_number();
-  bool is_over();
   void wake() const;
 
   const std::uint32_t rank_;
@@ -126,14 +140,7 @@ class Lending final : public Registrations::Watcher {
   /// The memory that others lend, by lender and place. The thread's after open().
   std::map<std::pair<std::uint32_t, std::uint32_t>, Borrowed> borrowed_;
 
-  std::mutex mu_;
-  std::condition_variable changed_;     // of lent_
-  std::vector<Outbox> outboxes_;        // guarded by mu_; by rank
-  std::map<std::uint64_t, Lent> lent_;  // guarded by mu_; by id
-  std::vector<std::uint32_t> rounds_;   // guarded by mu_; by place, numbers it had
-  std::vector<bool> taken_;             // guarded by mu_; by place
-  bool is_refusal_logged_ = false;      // guarded by mu_
-  bool is_over_ = false;                // guarded by mu_
+  Guarded<Books> books_;
   std::thread thread_;
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "gpu/program/rank_steps.hpp"
 #include "gpu/way.hpp"
 #include "kernels/device/launch.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll::device {
 namespace {
@@ -88,8 +88,7 @@ class StepCalls final : public GroupCalls {
   const SharedGroup& shared_;
   const GroupWords words_;
   std::shared_ptr<Lending> lending_;  // immutable after open()
-  mutable std::mutex mu_;
-  std::vector<std::unique_ptr<LoadedSteps>> programs_;  // guarded by mu_
+  Guarded<std::vector<std::unique_ptr<LoadedSteps>>> programs_;
   std::uint32_t plain_calls_ = 0;
   std::atomic<std::uint64_t> slot_bytes_{0};
 };
@@ -108,12 +107,12 @@ Result<const GroupProgram*> StepCalls::load(const LoweredTeam& lowered) {
                 steps.size, steps.shared_bytes, steps.links, options_.size, options_.shared_bytes,
                 options_.links);
   }
-  const std::lock_guard lock(mu_);
-  if (!programs_.empty()) {
-    const LoadedSteps& before = *programs_.back();
+  const auto programs = programs_.lock();
+  if (!programs->empty()) {
+    const LoadedSteps& before = *programs->back();
     loaded->base = before.base + static_cast<std::uint32_t>(before.of.steps.size());
   }
-  return programs_.emplace_back(std::move(loaded)).get();
+  return programs->emplace_back(std::move(loaded)).get();
 }
 
 Status StepCalls::put(const GroupCall& call) {
@@ -249,8 +248,8 @@ std::byte* StepCalls::address(const Call& call, const StepPlace& place) const {
 std::string StepCalls::standing(const GroupProgram& last) const {
   const std::uint32_t begun = load_acquire(words_.word(GroupWords::begun_at(options_.rank)));
   const auto* at = static_cast<const LoadedSteps*>(&last);
-  const std::lock_guard lock(mu_);
-  for (const auto& each : programs_) {
+  const auto programs = programs_.lock();
+  for (const auto& each : *programs) {
     if (begun > each->base && begun <= each->base + each->of.steps.size()) at = each.get();
   }
   const std::uint32_t next = begun == 0 ? 0 : begun - at->base;

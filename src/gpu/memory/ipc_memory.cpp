@@ -45,9 +45,9 @@ class Opened {
   static Result<std::shared_ptr<Opened>> open(int device, const Handle& handle) {
     // It is made before the lock, which its destructor takes.
     const std::shared_ptr<Opened> made(new Opened(device, handle));
-    const std::lock_guard lock(all().mu);
-    const auto known = all().by_handle.find({device, handle});
-    if (known != all().by_handle.end())
+    const auto opened = all().lock();
+    const auto known = opened->by_handle.find({device, handle});
+    if (known != opened->by_handle.end())
       if (auto found = known->second.lock()) return found;
     const CurrentDevice current(device);
     CCOLL_TRY(current.status());
@@ -60,7 +60,7 @@ class Opened {
     CCOLL_TRY(cuda_status(cudaIpcOpenMemHandle(&data, bytes, cudaIpcMemLazyEnablePeerAccess),
                           "cudaIpcOpenMemHandle"));
     made->data_ = static_cast<std::byte*>(data);
-    all().by_handle[{device, handle}] = made;
+    opened->by_handle[{device, handle}] = made;
     return made;
   }
   Opened(const Opened&) = delete;
@@ -77,15 +77,14 @@ class Opened {
 
  private:
   struct All {
-    ProcessMutex mu;
-    std::map<std::pair<int, Handle>, std::weak_ptr<Opened>> by_handle;  // guarded by mu
+    std::map<std::pair<int, Handle>, std::weak_ptr<Opened>> by_handle;
   };
-  static All& all() { return Runtime::one<All>(); }
+  static Guarded<All, ProcessMutex>& all() { return Runtime::one<Guarded<All, ProcessMutex>>(); }
   void forget() const {
-    const std::lock_guard lock(all().mu);
-    const auto known = all().by_handle.find({device_, handle_});
+    const auto opened = all().lock();
+    const auto known = opened->by_handle.find({device_, handle_});
     // It may have been opened anew meanwhile.
-    if (known != all().by_handle.end() && known->second.expired()) all().by_handle.erase(known);
+    if (known != opened->by_handle.end() && known->second.expired()) opened->by_handle.erase(known);
   }
   Opened(int device, Handle handle) : device_(device), handle_(std::move(handle)) {}
 
@@ -108,7 +107,6 @@ class Samples {
  public:
   /// The pattern in memory of that GPU.
   Result<Sample> of(int device) {
-    const std::lock_guard lock(mu_);
     if (const auto known = samples_.find(device); known != samples_.end())
       return known->second.second;
     Sample made;
@@ -126,9 +124,8 @@ class Samples {
   }
 
  private:
-  ProcessMutex mu_;
-  std::map<int, std::pair<std::unique_ptr<Trial>, Sample>> samples_;  // guarded by mu_; by GPU
-  std::vector<std::unique_ptr<Trial>> abandoned_;                     // guarded by mu_
+  std::map<int, std::pair<std::unique_ptr<Trial>, Sample>> samples_;  ///< by GPU
+  std::vector<std::unique_ptr<Trial>> abandoned_;
 };
 
 /// This process's trials of others' patterns. No thread that registers memory waits for them.
@@ -136,7 +133,6 @@ class Trials {
  public:
   /// Whether that GPU reads here what another process has written there.
   Status try_out(int device, const Sample& sample) {
-    const std::lock_guard lock(mu_);
     Known& known = known_[{device, sample.handle}];
     if (known.works) return *known.works;
     auto works = read(device, sample, known.there);
@@ -177,10 +173,9 @@ class Trials {
                 "reading the memory that its process shares gives wrong data");
   }
 
-  ProcessMutex mu_;
-  std::map<std::pair<int, Handle>, Known> known_;  // guarded by mu_
-  std::map<int, std::unique_ptr<Trial>> readers_;  // guarded by mu_; by GPU
-  std::vector<std::unique_ptr<Trial>> abandoned_;  // guarded by mu_
+  std::map<std::pair<int, Handle>, Known> known_;
+  std::map<int, std::unique_ptr<Trial>> readers_;  ///< by GPU
+  std::vector<std::unique_ptr<Trial>> abandoned_;
 };
 
 /// A reader's part of the memory; last of all it ends the socket to the owner.
@@ -245,7 +240,7 @@ Status IpcMemory::find_directions() {
   Sample sample;
   Handle handle;
   CCOLL_TRY(put(handle_of(data_ - offset_), handle));
-  CCOLL_TRY(put(Runtime::one<Samples>().of(device_), sample));
+  CCOLL_TRY(put(Runtime::one<Guarded<Samples, ProcessMutex>>().lock()->of(device_), sample));
   directions_ = net::Writer()
                     .number(static_cast<std::uint8_t>(LentBy::handle))
                     .number(id_)
@@ -272,7 +267,8 @@ Result<Borrowed> IpcMemory::borrow(int device, net::Reader& directions, FileDesc
     if (both[0] != both[1]) CCOLL_TRY(reach_peers(both));
     return Borrowed{own->data(), part};
   }
-  CCOLL_TRY(Runtime::one<Trials>().try_out(device, sample));
+  const auto works = Runtime::one<Guarded<Trials, ProcessMutex>>().lock()->try_out(device, sample);
+  CCOLL_TRY(works);
   auto opened = Opened::open(device, handle);
   if (!opened) return tl::unexpected(std::move(opened.error()));
   std::byte* const data = (*opened)->data() + offset;
@@ -284,9 +280,9 @@ Result<FileDescriptor> IpcMemory::file_to_give() {
   int pair[2] = {-1, -1};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
     return fail(ErrorKind::exhausted, "socketpair: {}", os_error(errno));
-  const std::lock_guard lock(mu_);
-  std::erase_if(readers_, [](const auto& reader) { return has_ended(reader, 0); });
-  readers_.emplace_back(pair[0]);
+  const auto readers = readers_.lock();
+  std::erase_if(*readers, [](const auto& reader) { return has_ended(reader, 0); });
+  readers->emplace_back(pair[0]);
   return FileDescriptor(pair[1]);
 }
 
@@ -295,8 +291,8 @@ bool IpcMemory::is_closed_by(std::chrono::steady_clock::time_point limit) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(limit - Clock::now()).count();
     return static_cast<int>(std::clamp<std::int64_t>(left, 0, INT_MAX));
   };
-  const std::lock_guard lock(mu_);
-  for (const FileDescriptor& reader : readers_) {
+  const auto readers = readers_.lock();
+  for (const FileDescriptor& reader : *readers) {
     while (!has_ended(reader, left_ms()))
       if (left_ms() == 0) return false;
   }

@@ -11,12 +11,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "core/bytes.hpp"
 #include "gpu/memory/lendable.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll::device {
 
@@ -52,8 +52,7 @@ class IpcMemory final : public Lendable {
   std::uint64_t id_ = 0;      // immutable after make(), as are these
   std::uint64_t offset_ = 0;  ///< in its allocation
   std::string directions_, why_not_;
-  std::mutex mu_;
-  std::vector<FileDescriptor> readers_;  // a socket's end for each
+  Guarded<std::vector<FileDescriptor>> readers_;  ///< a socket's end for each
 };
 
 }  // namespace ccoll::device

@@ -44,9 +44,11 @@ class Registrations {
  private:
   using End = const std::byte*;  // one past the last byte
 
-  mutable ProcessMutex mu_;
-  std::map<End, std::shared_ptr<Lendable>> by_end_;  // guarded by mu_
-  std::vector<std::weak_ptr<Watcher>> watchers_;     // guarded by mu_
+  struct Known {
+    std::map<End, std::shared_ptr<Lendable>> by_end;
+    std::vector<std::weak_ptr<Watcher>> watchers;
+  };
+  Guarded<Known, ProcessMutex> known_;
 };
 
 }  // namespace ccoll::device

@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <map>
-#include <mutex>
 #include <span>
 #include <utility>
 
@@ -19,10 +18,11 @@ namespace ccoll::device {
 namespace {
 
 struct Memories {
-  ProcessMutex mu;
-  std::map<std::uint64_t, std::weak_ptr<SharedMemory>> all;  // by id; guarded by mu
+  std::map<std::uint64_t, std::weak_ptr<SharedMemory>> by_id;
 };
-Memories& memories() { return Runtime::one<Memories>(); }
+Guarded<Memories, ProcessMutex>& memories() {
+  return Runtime::one<Guarded<Memories, ProcessMutex>>();
+}
 
 /// CUDA registers the same memory only once.
 struct Registrations {
@@ -30,10 +30,11 @@ struct Registrations {
     std::size_t users = 0;
     std::byte* on_device = nullptr;
   };
-  ProcessMutex mu;
-  std::map<const Segment*, Each> all;  // guarded by mu
+  std::map<const Segment*, Each> all;
 };
-Registrations& registrations() { return Runtime::one<Registrations>(); }
+Guarded<Registrations, ProcessMutex>& registrations() {
+  return Runtime::one<Guarded<Registrations, ProcessMutex>>();
+}
 
 /// The handle of an allocation, which lives on while it is mapped.
 class OwnedHandle {
@@ -123,18 +124,16 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::make(int device, std::uint64
                           .number(made->id_)
                           .number(whole)
                           .take();
-  const std::lock_guard lock(memories().mu);
-  auto& all = memories().all;
-  std::erase_if(all, [](const auto& each) { return each.second.expired(); });
-  all[made->id_] = made;
+  const auto known = memories().lock();
+  std::erase_if(known->by_id, [](const auto& each) { return each.second.expired(); });
+  known->by_id[made->id_] = made;
   return made;
 }
 
 std::shared_ptr<SharedMemory> SharedMemory::find(std::uint64_t id, int device) {
-  const std::lock_guard lock(memories().mu);
-  const auto& all = memories().all;
-  const auto known = all.find(id);
-  auto found = known == all.end() ? nullptr : known->second.lock();
+  const auto known = memories().lock();
+  const auto its = known->by_id.find(id);
+  auto found = its == known->by_id.end() ? nullptr : its->second.lock();
   return found && found->device_ == device ? found : nullptr;
 }
 
@@ -219,8 +218,8 @@ SharedMemory::~SharedMemory() {
 Result<std::shared_ptr<MappedSegment>> MappedSegment::map(std::shared_ptr<Segment> segment) {
   std::shared_ptr<MappedSegment> made(new MappedSegment(std::move(segment)));
   const Segment& memory = made->segment();
-  const std::lock_guard lock(registrations().mu);
-  auto& all = registrations().all;
+  const auto registered = registrations().lock();
+  auto& all = registered->all;
   if (!all.contains(&memory)) {
     const BesideCaptures beside;
     CCOLL_TRY(cuda_status(cudaHostRegister(memory.data(), memory.size(),
@@ -240,11 +239,11 @@ Result<std::shared_ptr<MappedSegment>> MappedSegment::map(std::shared_ptr<Segmen
 
 MappedSegment::~MappedSegment() {
   if (on_device_ == nullptr) return;
-  const std::lock_guard lock(registrations().mu);
-  const auto own = registrations().all.find(segment_.get());
+  const auto registered = registrations().lock();
+  const auto own = registered->all.find(segment_.get());
   if (--own->second.users != 0) return;
   cudaHostUnregister(segment_->data());
-  registrations().all.erase(own);
+  registered->all.erase(own);
 }
 
 }  // namespace ccoll::device

@@ -2,7 +2,6 @@
 #include "gpu/program/block_budget.hpp"
 
 #include <algorithm>
-#include <mutex>
 
 #include "system/runtime.hpp"
 
@@ -19,36 +18,35 @@ constexpr std::uint32_t kForSteps = 1;
 BlockBudget& BlockBudget::of_process() { return Runtime::one<BlockBudget>(); }
 
 std::uint32_t BlockBudget::room(const void* team, int device, std::uint32_t at_once) const {
-  const std::lock_guard lock(mu_);
-  return room_as_holder(team, device, at_once);
+  return room(*taken_.lock(), team, device, at_once);
 }
 
-std::uint32_t BlockBudget::room_as_holder(const void* team, int device,
-                                          std::uint32_t at_once) const {
+std::uint32_t BlockBudget::room(const ByTeam& all, const void* team, int device,
+                                std::uint32_t at_once) {
   std::uint32_t own = 0, others = 0, least = UINT32_MAX;
-  for (const auto& [of, taken] : taken_) {
+  for (const auto& [of, taken] : all) {
     if (of.first != device) continue;
     least = std::min(least, taken.at_once);
     (of.second == team ? own : others) += taken.blocks;
   }
   // A device may run no block of a kernel that needs more than it has.
   const std::uint32_t run = std::max(std::min(at_once, least), kForSteps);
-  const std::uint32_t all = (run - kForSteps) / kCallsOfTeam;
-  if (others > all) return 0;
-  const std::uint32_t room = (all - others + 1) / 2;
+  const std::uint32_t most = (run - kForSteps) / kCallsOfTeam;
+  if (others > most) return 0;
+  const std::uint32_t room = (most - others + 1) / 2;
   if (own <= room) return room;
   // The team keeps what it has, unless fewer of the new blocks run: they leave less room for all.
   return at_once < least ? 0 : own;
 }
 
 bool BlockBudget::take(const void* team, std::span<const Need> needs) {
-  const std::lock_guard lock(mu_);
+  const auto all = taken_.lock();
   const auto fits = [&](const Need& need) {
-    return need.blocks <= room_as_holder(team, need.device, need.at_once);
+    return need.blocks <= room(*all, team, need.device, need.at_once);
   };
   if (!std::ranges::all_of(needs, fits)) return false;
   for (const Need& need : needs) {
-    Taken& taken = taken_[{need.device, team}];
+    Taken& taken = (*all)[{need.device, team}];
     taken.blocks = std::max(taken.blocks, need.blocks);
     taken.at_once = std::min(taken.at_once, need.at_once);
   }
@@ -56,22 +54,20 @@ bool BlockBudget::take(const void* team, std::span<const Need> needs) {
 }
 
 std::uint32_t BlockBudget::reserve(const void* team, const Need& most) {
-  const std::lock_guard lock(mu_);
-  const std::uint32_t blocks =
-      std::min(most.blocks, room_as_holder(team, most.device, most.at_once));
-  if (blocks != 0) taken_[{most.device, team}] = {blocks, most.at_once};
+  const auto all = taken_.lock();
+  const std::uint32_t blocks = std::min(most.blocks, room(*all, team, most.device, most.at_once));
+  if (blocks != 0) (*all)[{most.device, team}] = {blocks, most.at_once};
   return blocks;
 }
 
 void BlockBudget::limit(const void* team, std::uint32_t blocks) {
-  const std::lock_guard lock(mu_);
-  for (auto& [of, taken] : taken_)
+  const auto all = taken_.lock();
+  for (auto& [of, taken] : *all)
     if (of.second == team) taken.blocks = std::min(taken.blocks, blocks);
 }
 
 void BlockBudget::give_back(const void* team) {
-  const std::lock_guard lock(mu_);
-  std::erase_if(taken_, [=](const auto& entry) { return entry.first.second == team; });
+  std::erase_if(*taken_.lock(), [=](const auto& entry) { return entry.first.second == team; });
 }
 
 }  // namespace ccoll::device

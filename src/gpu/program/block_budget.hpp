@@ -73,10 +73,10 @@ class BlockBudget {
     std::uint32_t blocks = 0;            ///< the most of any program
     std::uint32_t at_once = UINT32_MAX;  ///< the least of any program
   };
-  std::uint32_t room_as_holder(const void* team, int device, std::uint32_t at_once) const;
+  using ByTeam = std::map<std::pair<int, const void*>, Taken>;  // and by device
+  static std::uint32_t room(const ByTeam& all, const void* team, int device, std::uint32_t at_once);
 
-  mutable ProcessMutex mu_;
-  std::map<std::pair<int, const void*>, Taken> taken_;  // guarded by mu_
+  Guarded<ByTeam, ProcessMutex> taken_;
 };
 
 }  // namespace ccoll::device

@@ -17,7 +17,6 @@ namespace {
 struct KeptBesideCalls {
   void free() {
     std::vector<std::pair<int, std::shared_ptr<void>>> passed;
-    const std::lock_guard lock(mu);
     passed.swap(all);
     for (auto& [device, each] : passed) {
       const CurrentDevice current(device);
@@ -25,8 +24,7 @@ struct KeptBesideCalls {
       each.reset();
     }
   }
-  ProcessMutex mu;
-  std::vector<std::pair<int, std::shared_ptr<void>>> all;  // guarded by mu
+  std::vector<std::pair<int, std::shared_ptr<void>>> all;
 };
 
 /// All Leases of this process. While one is in use, CUDA may wait for calls in its streams when any
@@ -37,44 +35,43 @@ class LeasesPool {
  public:
   /// The result is in use from now on; it has yet to be opened if it is new.
   std::shared_ptr<Leases> take(StagingOptions options) {
-    const std::lock_guard lock(mu_);
+    const auto all = all_.lock();
     const auto found =
-        std::ranges::find_if(idle_, [&](const auto& each) { return each->is_like(options); });
+        std::ranges::find_if(all->idle, [&](const auto& each) { return each->is_like(options); });
     std::unique_ptr<Leases> taken;
-    if (found != idle_.end()) {
+    if (found != all->idle.end()) {
       taken = std::move(*found);
       taken->serve(options.ranks);
-      idle_.erase(found);
+      all->idle.erase(found);
     } else {
       taken = std::make_unique<Leases>(std::move(options));
     }
-    idle_.reserve(idle_.size() + ++in_use_);  // letting go needs no memory
+    all->idle.reserve(all->idle.size() + ++all->in_use);  // letting go needs no memory
     return {taken.release(), [this](Leases* leases) { let_go(leases); }};
   }
 
-  void also(std::function<void()> free) {
-    const std::lock_guard lock(mu_);
-    also_.push_back(std::move(free));
-  }
+  void also(std::function<void()> free) { all_.lock()->also.push_back(std::move(free)); }
 
  private:
   void let_go(Leases* leases) {
-    const std::lock_guard lock(mu_);
-    idle_.emplace_back(leases);
+    const auto all = all_.lock();
+    all->idle.emplace_back(leases);
     // CUDA's own threads may not free anything: the next thread that gives Leases back does. A
     // caller of take() waits meanwhile, so that no call enters a stream.
-    if (--in_use_ != 0 || is_in_listener()) return;
-    if (!std::ranges::all_of(idle_, [](const auto& each) { return each->is_passed(); })) return;
+    if (--all->in_use != 0 || is_in_listener()) return;
+    if (!std::ranges::all_of(all->idle, [](const auto& each) { return each->is_passed(); })) return;
     // These go first: their kernels may still use what calls have had.
-    for (const auto& free : also_) free();
-    Runtime::one<KeptBesideCalls>().free();
-    idle_.clear();
+    for (const auto& free : all->also) free();
+    Runtime::one<Guarded<KeptBesideCalls, ProcessMutex>>().lock()->free();
+    all->idle.clear();
   }
 
-  ProcessMutex mu_;
-  std::vector<std::function<void()>> also_;    // guarded by mu_
-  std::vector<std::unique_ptr<Leases>> idle_;  // guarded by mu_
-  std::size_t in_use_ = 0;                     // guarded by mu_
+  struct All {
+    std::vector<std::function<void()>> also;
+    std::vector<std::unique_ptr<Leases>> idle;
+    std::size_t in_use = 0;
+  };
+  Guarded<All, ProcessMutex> all_;
 };
 
 }  // namespace
@@ -83,6 +80,7 @@ Leases::~Leases() {
   const CurrentDevice current(options_.device);
   const BesideCaptures beside;
   has_ = {};
+  shared_.lock()->idle = {};
 }
 
 std::shared_ptr<Leases> Leases::take(StagingOptions options) {
@@ -125,9 +123,9 @@ Status Leases::take_pieces() {
     std::unique_ptr<PinnedMemory> larger;
     CCOLL_TRY(put(PinnedMemory::make(options_.allocate, bytes), larger));
     held_bytes_ += bytes;
-    keep_place(has_.apart);
-    const std::lock_guard lock(mu_);
-    if (has_.pieces) has_.apart.push_back(std::move(has_.pieces));
+    keep_place(&Idle::apart);
+    const auto shared = shared_.lock();
+    if (has_.pieces) shared->idle.apart.push_back(std::move(has_.pieces));
     has_.pieces = std::move(larger);
   }
   pieces_ = std::make_unique<Pieces>(Piece{has_.pieces->data(), has_.pieces->on_device()},
@@ -140,14 +138,15 @@ Status Leases::more_words() {
   CCOLL_TRY(put(allocate_mapped(kSlab * sizeof(Words)), slab));
   const auto there = on_device(slab.get());
   if (!there) return tl::unexpected(there.error());
-  const std::lock_guard lock(mu_);
+  const auto shared = shared_.lock();
+  auto& idle = shared->idle;
   auto* const words = reinterpret_cast<Words*>(slab.get());
   const auto address = reinterpret_cast<std::uint64_t>(*there);
   // There is room for all, so that giving back needs no memory.
-  free_words_.reserve((has_.slabs.size() + 1) * kSlab);
-  has_.slabs.push_back(std::move(slab));
+  idle.words.reserve((idle.slabs.size() + 1) * kSlab);
+  idle.slabs.push_back(std::move(slab));
   for (std::size_t i = 0; i < kSlab; ++i) {
-    free_words_.emplace_back(words + i, address + i * sizeof(Words));
+    idle.words.emplace_back(words + i, address + i * sizeof(Words));
   }
   return {};
 }
@@ -163,17 +162,14 @@ Result<Lease> Leases::lease(const StreamOpRequest& request, std::uint64_t bytes)
     if (request.program) CCOLL_TRY(take_event(lease.begin));
   }
   if (!request.stream) CCOLL_TRY(stream_of_ours(lease));
-  std::pair<Words*, std::uint64_t> words = idle(free_words_);
+  std::pair<Words*, std::uint64_t> words = idle(&Idle::words);
   if (words.first == nullptr) {
     CCOLL_TRY(more_words());
-    words = idle(free_words_);
+    words = idle(&Idle::words);
   }
   std::tie(lease.words, lease.words_on_device) = words;
   *lease.words = {};
-  {
-    const std::lock_guard lock(mu_);
-    later_.reserve(later_.size() + ++out_);
-  }
+  shared_.with([](Shared& shared) { shared.later.reserve(shared.later.size() + ++shared.out); });
   if (auto found = find_room(lease, request, bytes); !found) {
     give_back(std::move(lease));
     return tl::unexpected(std::move(found.error()));
@@ -182,10 +178,10 @@ Result<Lease> Leases::lease(const StreamOpRequest& request, std::uint64_t bytes)
 }
 
 Status Leases::take_event(OwnEvent& to) {
-  to = idle(has_.events);
+  to = idle(&Idle::events);
   if (to) return {};
   CCOLL_TRY(put(make_event(), to));
-  keep_place(has_.events);
+  keep_place(&Idle::events);
   return {};
 }
 
@@ -198,8 +194,8 @@ Status Leases::find_room(Lease& lease, const StreamOpRequest& request, std::uint
   }
   if (request.is_captured || bytes > shares_.ring) return memory_apart(lease, bytes);
   CCOLL_TRY(take_ring());
-  const std::lock_guard lock(mu_);
-  const auto taken = ring_.take(bytes, lease.words);
+  const auto taken =
+      shared_.with([&](Shared& shared) { return shared.ring.take(bytes, lease.words); });
   lease.data = has_.ring->data() + taken.offset;
   lease.data_on_device = has_.ring->on_device() + taken.offset;
   lease.piece = taken.number;
@@ -213,9 +209,11 @@ Result<bool> Leases::take_block(Lease& lease, std::uint64_t bytes) {
     CCOLL_TRY(put(PinnedMemory::make(options_.allocate, shares_.messages), has_.blocks));
     held_bytes_ += has_.blocks->bytes();
   }
-  const std::lock_guard lock(mu_);
-  const auto begin = *blocks_.find(bytes);
-  blocks_.take(begin, bytes);
+  const auto begin = shared_.with([&](Shared& shared) {
+    const auto found = *shared.blocks.find(bytes);
+    shared.blocks.take(found, bytes);
+    return found;
+  });
   lease.block = begin;
   lease.data = has_.blocks->data() + begin;
   lease.data_on_device = has_.blocks->on_device() + begin;
@@ -227,16 +225,17 @@ Result<bool> Leases::take_block(Lease& lease, std::uint64_t bytes) {
 Status Leases::memory_apart(Lease& lease, std::uint64_t bytes) {
   const auto size = std::bit_ceil(bytes);
   {
-    const std::lock_guard lock(mu_);
+    const auto shared = shared_.lock();
+    auto& apart = shared->idle.apart;
     const auto fits = [size](const auto& memory) { return memory->bytes() == size; };
-    if (const auto found = std::ranges::find_if(has_.apart, fits); found != has_.apart.end()) {
+    if (const auto found = std::ranges::find_if(apart, fits); found != apart.end()) {
       lease.apart = std::move(*found);
-      has_.apart.erase(found);
+      apart.erase(found);
     }
   }
   if (!lease.apart) {
     CCOLL_TRY(put(PinnedMemory::make(options_.allocate, size), lease.apart));
-    keep_place(has_.apart);
+    keep_place(&Idle::apart);
     held_bytes_ += size;
   }
   lease.data = lease.apart->data();
@@ -245,10 +244,10 @@ Status Leases::memory_apart(Lease& lease, std::uint64_t bytes) {
 }
 
 Status Leases::take_stream(OwnStream& to) {
-  to = idle(has_.streams);
+  to = idle(&Idle::streams);
   if (to) return {};
   CCOLL_TRY(put(make_stream(), to));
-  keep_place(has_.streams);
+  keep_place(&Idle::streams);
   return {};
 }
 
@@ -290,28 +289,27 @@ Status Leases::has_come(cudaStream_t stream) {
 }
 
 void Leases::give_back(Lease lease) {
-  const std::lock_guard lock(mu_);
-  if (lease.words != nullptr) --out_;
-  if (lease.words != nullptr) free_words_.emplace_back(lease.words, lease.words_on_device);
+  const auto shared = shared_.lock();
+  auto& idle = shared->idle;
+  if (lease.words != nullptr) --shared->out;
+  if (lease.words != nullptr) idle.words.emplace_back(lease.words, lease.words_on_device);
   for (OwnEvent* const event : {&lease.begin, &lease.end})
-    if (*event) has_.events.push_back(std::move(*event));
-  if (lease.stream) has_.streams.push_back(std::move(lease.stream));
-  if (lease.apart) has_.apart.push_back(std::move(lease.apart));
-  if (lease.piece) ring_.give_back(*lease.piece);
-  if (lease.block) blocks_.give_back(*lease.block);
+    if (*event) idle.events.push_back(std::move(*event));
+  if (lease.stream) idle.streams.push_back(std::move(lease.stream));
+  if (lease.apart) idle.apart.push_back(std::move(lease.apart));
+  if (lease.piece) shared->ring.give_back(*lease.piece);
+  if (lease.block) shared->blocks.give_back(*lease.block);
 }
-void Leases::give_back_later(Lease lease) {
-  const std::lock_guard lock(mu_);
-  later_.push_back(std::move(lease));
-}
+
+void Leases::give_back_later(Lease lease) { shared_.lock()->later.push_back(std::move(lease)); }
 
 void Leases::sweep() {
   std::vector<Lease> some;
   {
-    const std::lock_guard lock(mu_);
-    if (later_.empty()) return;
-    some.reserve(later_.size());
-    some.swap(later_);
+    const auto shared = shared_.lock();
+    if (shared->later.empty()) return;
+    some.reserve(shared->later.size());
+    some.swap(shared->later);
   }
   for (Lease& lease : some) {
     // Nothing of a device that has failed is used again.
@@ -321,7 +319,8 @@ void Leases::sweep() {
 }
 
 bool Leases::is_passed() const {
-  return std::ranges::all_of(later_, [this](const Lease& lease) {
+  const auto shared = shared_.lock();
+  return std::ranges::all_of(shared->later, [this](const Lease& lease) {
     return has_happened(lease.end, device()).value_or(false);
   });
 }
@@ -333,22 +332,18 @@ void when_no_calls_are_left(std::function<void()> free) {
 namespace {
 
 struct KeptForEver {
-  ProcessMutex mu;
-  std::vector<std::shared_ptr<void>> all;  // guarded by mu
+  std::vector<std::shared_ptr<void>> all;
 };
 
 }  // namespace
 
 void keep_until_no_calls_are_left(int device, std::shared_ptr<void> what) {
-  auto& kept = Runtime::one<KeptBesideCalls>();
-  const std::lock_guard lock(kept.mu);
-  kept.all.emplace_back(device, std::move(what));
+  const auto kept = Runtime::one<Guarded<KeptBesideCalls, ProcessMutex>>().lock();
+  kept->all.emplace_back(device, std::move(what));
 }
 
 void keep_for_ever(std::shared_ptr<void> what) {
-  auto& kept = Runtime::one<KeptForEver>();
-  const std::lock_guard lock(kept.mu);
-  kept.all.push_back(std::move(what));
+  Runtime::one<Guarded<KeptForEver, ProcessMutex>>().lock()->all.push_back(std::move(what));
 }
 
 }  // namespace ccoll::device

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -22,6 +21,7 @@
 #include "gpu/program/blocks.hpp"
 #include "gpu/staging.hpp"
 #include "gpu/staging/pieces.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll::device {
 
@@ -61,8 +61,7 @@ class Leases final {
       : options_(std::move(options)),
         ranks_(options_.ranks),
         shares_(Shares::of(options_.bytes)),
-        ring_(shares_.ring),
-        blocks_(shares_.messages) {}
+        shared_(shares_) {}
   Leases(const Leases&) = delete;
   Leases& operator=(const Leases&) = delete;
   ~Leases();
@@ -81,8 +80,7 @@ class Leases final {
   std::uint64_t ring_bytes() const { return shares_.ring; }
   /// Whether the memory for messages that streams copy has so many bytes free.
   bool has_block(std::uint64_t bytes) const {
-    const std::lock_guard lock(mu_);
-    return blocks_.find(bytes).has_value();
+    return shared_.lock()->blocks.find(bytes).has_value();
   }
   std::uint64_t piece_bytes() const { return Pieces::piece_bytes_for(shares_.pieces, ranks_); }
   /// Whether this device has the kernel that copies pieces.
@@ -120,16 +118,29 @@ class Leases final {
   /// Words that are allocated at a time.
   static constexpr std::size_t kSlab = 512;
 
-  /// Resources that are given back while the device is the current one.
+  /// Resources of the taker of leases. All are given back while the device is the current one, and
+  /// the idle ones, too.
   struct Resources {
     std::unique_ptr<PinnedMemory> ring, blocks, pieces;
     OwnEvent behind_default;  ///< recorded in the default stream
     OwnEvent came_last;       ///< recorded in the last stream of ours
     DeviceMemory barrier;
+  };
+  struct Idle {
     std::vector<MappedMemory> slabs;
     std::vector<OwnEvent> events;
     std::vector<OwnStream> streams;
     std::vector<std::unique_ptr<PinnedMemory>> apart;
+    std::vector<std::pair<Words*, std::uint64_t>> words;  ///< and their place on the device
+  };
+  struct Shared {
+    explicit Shared(const Shares& shares) : ring(shares.ring), blocks(shares.messages) {}
+    Ring ring;
+    Blocks blocks;
+    Idle idle;
+    std::size_t made = 0;      ///< of all lists' elements
+    std::vector<Lease> later;  ///< room for all that are out
+    std::size_t out = 0;       ///< leases
   };
 
   void sweep();
@@ -143,8 +154,9 @@ class Leases final {
   Status take_event(OwnEvent& to);
   /// An idle one, or null.
   template <typename T>
-  T idle(std::vector<T>& from) {
-    const std::lock_guard lock(mu_);
+  T idle(std::vector<T> Idle::*list) {
+    const auto shared = shared_.lock();
+    auto& from = shared->idle.*list;
     if (from.empty()) return {};
     T found = std::move(from.back());
     from.pop_back();
@@ -152,9 +164,9 @@ class Leases final {
   }
   /// Called for one that has just been made, so that giving it back needs no memory.
   template <typename T>
-  void keep_place(std::vector<T>& in) {
-    const std::lock_guard lock(mu_);
-    in.reserve(++made_);
+  void keep_place(std::vector<T> Idle::*list) {
+    const auto shared = shared_.lock();
+    (shared->idle.*list).reserve(++shared->made);
   }
 
   const StagingOptions options_;
@@ -164,15 +176,10 @@ class Leases final {
   bool is_open_ = false;            // immutable after open()
   bool may_take_pieces_ = false;    // immutable after open()
   std::atomic<std::uint64_t> held_bytes_{0};
-  std::size_t made_ = 0;            // guarded by mu_; of all lists' elements
-  mutable std::mutex mu_;           // CUDA is not called under it: listeners take it
-  Ring ring_;                       // guarded by mu_
-  Blocks blocks_;                   // guarded by mu_
-  Resources has_;                   // mu_ guards lists; the taker of leases has the rest
-  std::vector<Lease> later_;        // guarded by mu_; room for all that are out
-  std::size_t out_ = 0;             // guarded by mu_; leases
+  Resources has_;
+  /// CUDA is not called under its lock as long as anybody has a lease: listeners take it.
+  Guarded<Shared> shared_;
   std::unique_ptr<Pieces> pieces_;  // set by the taker of leases
-  std::vector<std::pair<Words*, std::uint64_t>> free_words_;  // guarded by mu_; on the device, too
 };
 
 /// `free` is called whenever no Leases of the process are in use, and none of their calls is under

@@ -46,22 +46,23 @@ Status TeamMeeting::arrive(TeamCall call) {
   if (auto arrived = device_.arrive(call); !arrived) return break_with(std::move(arrived.error()));
   bool is_last = false;
   {
-    const std::lock_guard lock(mu_);
-    if (broken_) return tl::unexpected(*broken_);
-    seats_[call.rank] = {At::waiting, call};
-    is_last = ++waiting_ == seats_.size();
-    if (is_last) set_all(At::launching);
+    const auto standing = standing_.lock();
+    if (standing->broken) return tl::unexpected(*standing->broken);
+    standing->seats[call.rank] = {At::waiting, call};
+    is_last = ++standing->waiting == standing->seats.size();
+    if (is_last) standing->set_all(At::launching);
   }
   return is_last ? launch(call.rank) : Status();
 }
 
 Status TeamMeeting::take_seat(const TeamCall& call) {
-  const std::lock_guard lock(mu_);
-  if (broken_) return tl::unexpected(*broken_);
-  if (call.rank >= seats_.size()) {
-    return fail(ErrorKind::invalid_argument, "rank {} of a team of {}", call.rank, seats_.size());
+  const auto standing = standing_.lock();
+  if (standing->broken) return tl::unexpected(*standing->broken);
+  if (call.rank >= standing->seats.size()) {
+    return fail(ErrorKind::invalid_argument, "rank {} of a team of {}", call.rank,
+                standing->seats.size());
   }
-  At& at = seats_[call.rank].at;
+  At& at = standing->seats[call.rank].at;
   if (at != At::away) {
     return fail(ErrorKind::invalid_argument,
                 "rank {} of a team makes a call and has not left its call before", call.rank);
@@ -73,49 +74,56 @@ Status TeamMeeting::take_seat(const TeamCall& call) {
 /// Runs without the lock: a launch may wait for room in the device's queue while deadlines pass.
 Status TeamMeeting::launch(std::uint32_t last) {
   std::vector<TeamCall> calls;
-  for (const Seat& seat : seats_) calls.push_back(seat.call);
+  standing_.with([&](const Standing& standing) {
+    for (const Seat& seat : standing.seats) calls.push_back(seat.call);
+  });
   const auto fits = fit(calls);
   const auto launched = fits && *fits ? device_.launch(calls, last) : Status();
   if (!fits) static_cast<void>(break_with(fits.error(), false));
   if (!launched) static_cast<void>(break_with(launched.error()));
-  const std::lock_guard lock(mu_);
+  const auto standing = standing_.lock();
   const bool is_apart = fits && !*fits;
-  set_all(!fits || !launched ? At::waiting : is_apart ? At::apart : At::launched);
-  waiting_ = 0;
+  standing->set_all(!fits || !launched ? At::waiting : is_apart ? At::apart : At::launched);
+  standing->waiting = 0;
   changed_.notify_all();
-  if (broken_) return tl::unexpected(*broken_);
+  if (standing->broken) return tl::unexpected(*standing->broken);
   return {};
 }
 
-void TeamMeeting::set_all(At at) {
-  for (Seat& seat : seats_) seat.at = at;
+void TeamMeeting::Standing::set_all(At at) {
+  for (Seat& seat : seats) seat.at = at;
 }
 
-bool TeamMeeting::is_waiting(std::uint32_t rank) const {
-  return seats_[rank].at == At::launching || (!broken_ && seats_[rank].at == At::waiting);
+bool TeamMeeting::Standing::is_waiting(std::uint32_t rank) const {
+  return seats[rank].at == At::launching || (!broken && seats[rank].at == At::waiting);
 }
 
 Result<Entry> TeamMeeting::enter(std::uint32_t rank, TimePoint until) {
-  std::unique_lock lock(mu_);
-  if (rank >= seats_.size() || (!broken_ && seats_[rank].at < At::waiting)) {
+  auto standing = standing_.lock();
+  if (rank >= standing->seats.size() ||
+      (!standing->broken && standing->seats[rank].at < At::waiting)) {
     return fail(ErrorKind::invalid_argument,
-                "rank {} of a team of {} leaves a call that it has not made", rank, seats_.size());
+                "rank {} of a team of {} leaves a call that it has not made", rank,
+                standing->seats.size());
   }
-  Seat& seat = seats_[rank];
-  changed_.wait_until(lock, until, [&] { return broken_ || !is_waiting(rank); });
-  if (!broken_ && is_waiting(rank)) return Entry::waiting;
-  changed_.wait_for(lock, kForLaunch, [&] { return !is_waiting(rank); });
-  if (is_waiting(rank)) return tl::unexpected(not_launched(rank));
-  if (seat.at < At::launched) return tl::unexpected(*broken_);
+  Seat& seat = standing->seats[rank];
+  standing.wait_until(changed_, until,
+                      [&](const Standing& its) { return its.broken || !its.is_waiting(rank); });
+  if (!standing->broken && standing->is_waiting(rank)) return Entry::waiting;
+  standing.wait_until(changed_, std::chrono::steady_clock::now() + kForLaunch,
+                      [&](const Standing& its) { return !its.is_waiting(rank); });
+  if (standing->is_waiting(rank)) return tl::unexpected(not_launched(rank));
+  if (seat.at < At::launched) return tl::unexpected(*standing->broken);
   const bool is_apart = seat.at == At::apart;
-  lock.unlock();
+  const TeamCall call = seat.call;
+  standing.unlock();
   // Nobody launches anew until this rank is away, so this is the launch that it arrived for.
   if (!is_apart) {
-    if (auto left = device_.leave(seat.call); !left) return break_with(std::move(left.error()));
+    if (auto left = device_.leave(call); !left) return break_with(std::move(left.error()));
   }
-  lock.lock();
+  standing.lock();
   seat.at = At::away;
-  if (has_ended_) return tl::unexpected(*broken_);
+  if (standing->has_ended) return tl::unexpected(*standing->broken);
   return is_apart ? Entry::apart : Entry::entered;
 }
 
@@ -130,19 +138,18 @@ Status TeamMeeting::leave(std::uint32_t rank, TimePoint deadline) {
                          "one for all ranks",
                          std::nullopt});
     }
-    std::unique_lock lock(mu_);
-    if (broken_ || !is_waiting(rank)) continue;
-    const Failure why = late(rank);
-    lock.unlock();
+    auto standing = standing_.lock();
+    if (standing->broken || !standing->is_waiting(rank)) continue;
+    const Failure why = standing->late(rank);
+    standing.unlock();
     return break_with(why);
   }
 }
 
-/// Why rank `rank` waits in vain; the caller holds mu_.
-Failure TeamMeeting::late(std::uint32_t rank) const {
+Failure TeamMeeting::Standing::late(std::uint32_t rank) const {
   std::vector<std::uint32_t> missing;
-  for (std::uint32_t other = 0; other < seats_.size(); ++other) {
-    if (seats_[other].at < At::waiting) missing.push_back(other);
+  for (std::uint32_t other = 0; other < seats.size(); ++other) {
+    if (seats[other].at < At::waiting) missing.push_back(other);
   }
   if (missing.empty()) return not_launched(rank);
   return {ErrorKind::timed_out,
@@ -151,24 +158,21 @@ Failure TeamMeeting::late(std::uint32_t rank) const {
           missing.front()};
 }
 
-std::optional<Failure> TeamMeeting::broken() const {
-  const std::lock_guard lock(mu_);
-  return broken_;
-}
+std::optional<Failure> TeamMeeting::broken() const { return standing_.lock()->broken; }
 
 std::optional<Failure> TeamMeeting::ended() const {
-  const std::lock_guard lock(mu_);
-  return has_ended_ ? broken_ : std::nullopt;
+  const auto standing = standing_.lock();
+  return standing->has_ended ? standing->broken : std::nullopt;
 }
 
 tl::unexpected<Failure> TeamMeeting::break_with(Failure why, bool ends_kernels) {
   {
-    const std::lock_guard lock(mu_);
-    if (!broken_) broken_ = std::move(why);
-    why = *broken_;
+    const auto standing = standing_.lock();
+    if (!standing->broken) standing->broken = std::move(why);
+    why = *standing->broken;
     // A caller that hears of it may let a stream go on to a kernel, which must find that all ended.
-    if (ends_kernels && !has_ended_) device_.abort();
-    has_ended_ |= ends_kernels;
+    if (ends_kernels && !standing->has_ended) device_.abort();
+    standing->has_ended |= ends_kernels;
   }
   changed_.notify_all();
   return tl::unexpected(std::move(why));

@@ -9,13 +9,13 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "core/result.hpp"
 #include "gpu/way.hpp"
+#include "system/locks.hpp"
 
 struct CUstream_st;
 
@@ -58,7 +58,7 @@ class TeamMeeting {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  TeamMeeting(std::uint32_t ranks, TeamDevice& device) : device_(device), seats_(ranks) {}
+  TeamMeeting(std::uint32_t ranks, TeamDevice& device) : device_(device), standing_(ranks) {}
 
   /// Does not wait for other ranks, so that a thread can arrive for several; the last to arrive
   /// launches. If the rank has not left its call before: `invalid_argument`, and nothing breaks.
@@ -81,23 +81,29 @@ class TeamMeeting {
   enum class At : std::uint8_t { away, arriving, waiting, launching, launched, apart };
   struct Seat {
     At at = At::away;
-    TeamCall call;  ///< written by its rank's thread before it is `waiting`, then only read
+    TeamCall call;  ///< from `waiting` on
+  };
+
+  struct Standing {
+    std::vector<Seat> seats;  ///< by rank
+    std::uint32_t waiting = 0;
+    std::optional<Failure> broken;
+    bool has_ended = false;  ///< the kernels have to end
+
+    explicit Standing(std::uint32_t ranks) : seats(ranks) {}
+    void set_all(At at);
+    bool is_waiting(std::uint32_t rank) const;
+    /// Why that rank waits in vain.
+    Failure late(std::uint32_t rank) const;
   };
 
   Status take_seat(const TeamCall& call);
   Status launch(std::uint32_t last);
-  void set_all(At at);                        ///< the caller holds mu_
-  bool is_waiting(std::uint32_t rank) const;  ///< the caller holds mu_
-  Failure late(std::uint32_t rank) const;
   tl::unexpected<Failure> break_with(Failure why, bool ends_kernels = true);
 
   TeamDevice& device_;
-  mutable std::mutex mu_;
+  Guarded<Standing> standing_;
   std::condition_variable changed_;
-  std::vector<Seat> seats_;        // by rank; `at` is guarded by mu_
-  std::uint32_t waiting_ = 0;      // guarded by mu_
-  std::optional<Failure> broken_;  // guarded by mu_
-  bool has_ended_ = false;         // guarded by mu_; the kernels have to end
 };
 
 }  // namespace ccoll::device

@@ -40,7 +40,7 @@ Status Team::Device::open() {
     const CurrentDevice current(gpu.device);
     CCOLL_TRY(current.status());
     CCOLL_TRY(open(gpu));
-    list_bytes_.push_back(gpu.lists.bytes());
+    shared_.lock()->list_bytes.push_back(gpu.lists.bytes());
   }
   arrived_.resize(options_.ranks);
   for (std::uint32_t rank = 0; rank < options_.ranks; ++rank) {
@@ -156,11 +156,11 @@ Status Team::Device::launch(std::span<const TeamCall> calls, std::uint32_t last)
   if (program.kernel.function != nullptr) CCOLL_TRY(put(make(program, calls, *streams), is_copied));
   if (is_copied) program.was_copied = calls[0].program->was_copied = true;
   {
-    const std::lock_guard lock(mu_);
-    home_ = home;
+    const auto shared = shared_.lock();
+    shared->home = home;
     if (!is_captured) {
-      launched_ = &program;
-      launched_copies_ = is_copied;
+      shared->launched = &program;
+      shared->launched_copies = is_copied;
     }
   }
   return join(*streams, home, is_captured);
@@ -293,10 +293,7 @@ TeamLaunch Team::Device::arguments(const LoadedProgram& program, std::span<const
 Status Team::Device::leave(const TeamCall& call) {
   const CurrentDevice current(device_of(call.rank));
   CCOLL_TRY(current.status());
-  const std::uint32_t home = [this] {
-    const std::lock_guard lock(mu_);
-    return home_;
-  }();
+  const std::uint32_t home = shared_.lock()->home;
   const OwnEvent& event = end_of(gpus_[home], call.capture != 0);
   return cuda_status(cudaStreamWaitEvent(call.stream, event.get(), 0), [&] {
     return fmt::format("rank {}'s stream waiting for its team", call.rank);
@@ -326,21 +323,15 @@ Result<bool> Team::Device::ended_by(TimePoint deadline) const {
   }
 }
 
-const LoadedProgram* Team::Device::launched() const {
-  const std::lock_guard lock(mu_);
-  return launched_;
-}
+const LoadedProgram* Team::Device::launched() const { return shared_.lock()->launched; }
 
 std::uint64_t Team::Device::held_bytes(std::uint32_t rank) const {
-  const std::lock_guard lock(mu_);
-  return kStateBytes + options_.workspace_bytes + TeamTurns::bytes() + list_bytes_[numbers_[rank]];
+  const std::uint64_t lists = shared_.lock()->list_bytes[numbers_[rank]];
+  return kStateBytes + options_.workspace_bytes + TeamTurns::bytes() + lists;
 }
 
 std::string Team::Device::standing() const {
-  {
-    const std::lock_guard lock(mu_);
-    if (launched_copies_) return "the last call has unfinished copies";
-  }
+  if (shared_.lock()->launched_copies) return "the last call has unfinished copies";
   return standing(launched());
 }
 

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "gpu/team/program_part.hpp"
 #include "gpu/team/team.hpp"
 #include "kernels/device/layer.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll::device {
 
@@ -97,6 +97,15 @@ class Team::Device final : public TeamDevice {
     std::uint32_t most_threads = 0;  ///< of a block
   };
 
+  struct Shared {
+    std::vector<std::unique_ptr<LoadedProgram>> programs;
+    std::vector<BlockBudget::Need> needs;     ///< of all programs
+    std::vector<std::uint64_t> list_bytes;    ///< of each GPU's lists
+    const LoadedProgram* launched = nullptr;  ///< the last one, not by graphs
+    bool launched_copies = false;             ///< it was made by copies
+    std::uint32_t home = 0;                   ///< the GPU on which the last launch ends
+  };
+
   std::string standing(const LoadedProgram* program) const;
   Status number_devices();
   Status open(Gpu& gpu);
@@ -145,13 +154,7 @@ class Team::Device final : public TeamDevice {
   bool can_copy_ = true;                // immutable after open(); from each GPU to each other one
   MappedMemory words_;                  // the abort word, then at kProgressAt the blocks' progress
   std::uint64_t launches_ = 0;          // one launch comes after the other
-  mutable std::mutex mu_;
-  std::vector<std::unique_ptr<LoadedProgram>> programs_;  // guarded by mu_
-  std::vector<BlockBudget::Need> needs_;                  // guarded by mu_; of all programs
-  std::vector<std::uint64_t> list_bytes_;                 // guarded by mu_; of each GPU's lists
-  const LoadedProgram* launched_ = nullptr;  // guarded by mu_; the last one, not by graphs
-  bool launched_copies_ = false;             // guarded by mu_; it was made by copies
-  std::uint32_t home_ = 0;  // guarded by mu_; the GPU on which the last launch ends
+  Guarded<Shared> shared_;
   std::atomic<bool> is_even_{true};
 };
 

@@ -60,12 +60,10 @@ Result<LoadedProgram*> Team::Device::load(const LoweredTeam& lowered) {
       CCOLL_TRY(current.status());
       Gpu& gpu = gpus_[number];
       CCOLL_TRY(upload(loaded->parts[number], lowered, number, gpu.lists, gpu.uploads.get()));
-      const std::lock_guard lock(mu_);
-      list_bytes_[number] = gpu.lists.bytes();
+      shared_.lock()->list_bytes[number] = gpu.lists.bytes();
     }
   }
-  const std::lock_guard lock(mu_);
-  return programs_.emplace_back(std::move(loaded)).get();
+  return shared_.lock()->programs.emplace_back(std::move(loaded)).get();
 }
 
 Status Team::Device::take_room(std::span<const BlockBudget::Need> needs) {
@@ -74,14 +72,14 @@ Status Team::Device::take_room(std::span<const BlockBudget::Need> needs) {
                 "another program has taken the room that the blocks of this one need{}",
                 kBesideOthers);
   }
-  const std::lock_guard lock(mu_);
-  needs_.insert(needs_.end(), needs.begin(), needs.end());
+  const auto shared = shared_.lock();
+  shared->needs.insert(shared->needs.end(), needs.begin(), needs.end());
   return {};
 }
 
 bool Team::Device::take_room() {
-  const std::lock_guard lock(mu_);
-  for (const BlockBudget::Need& need : needs_) {
+  const auto shared = shared_.lock();
+  for (const BlockBudget::Need& need : shared->needs) {
     if (BlockBudget::of_process().take(this, {&need, 1})) continue;
     give_room_back();
     return false;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <list>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -39,29 +38,26 @@ class SharedTeam {
   const TeamOptions& options() const { return options_; }
   /// Ends all calls under way with `why`, which is their outcome.
   void abort(const Failure& why) {
-    {
-      const std::lock_guard lock(mu_);
-      if (!cause_) cause_ = why;
-    }
+    cause_.with([&](auto& cause) {
+      if (!cause) cause = why;
+    });
     team_->abort(why);
   }
   /// Why calls under way are incomplete; empty if they are not. A team that breaks by itself ends
   /// its kernels before its communicator hears of it.
   std::optional<Failure> cause() const {
-    const std::lock_guard lock(mu_);
-    return cause_ ? cause_ : team_->ended();
+    const auto cause = cause_.lock();
+    return *cause ? *cause : team_->ended();
   }
-  bool is_aborted() const {
-    const std::lock_guard lock(mu_);
-    return cause_.has_value();
-  }
+  bool is_aborted() const { return cause_.lock()->has_value(); }
   /// Prepares it for another communicator's ranks. False if work of the last one may still run, or
   /// its programs have no room.
   bool renew() {
-    const std::scoped_lock locks(mu_, loading_);
-    cause_.reset();
+    const auto cause = cause_.lock();
+    const auto programs = programs_.lock();
+    cause->reset();
     // There may be room for refused programs by this time.
-    std::erase_if(programs_, [](const Loaded& loaded) { return !loaded.program; });
+    std::erase_if(*programs, [](const Loaded& loaded) { return !loaded.program; });
     return team_->renew();
   }
   /// Loads each program once: ranks ask for the same ones, and a refusal holds for all ranks.
@@ -85,21 +81,19 @@ class SharedTeam {
 
   const TeamOptions options_;
   std::unique_ptr<Team> team_;  // immutable after make()
-  mutable std::mutex mu_;
-  std::optional<Failure> cause_;  // guarded by mu_; why all has ended
-  std::mutex loading_;
-  std::vector<Loaded> programs_;  // guarded by loading_
+  Guarded<std::optional<Failure>> cause_;  ///< why all has ended
+  Guarded<std::vector<Loaded>> programs_;  ///< locked while one is loaded
 };
 
 Result<std::shared_ptr<const DeviceProgram>> SharedTeam::load(const ProgramRequest& request) {
-  const std::lock_guard lock(loading_);
+  const auto programs = programs_.lock();
   const auto known =
-      std::ranges::find_if(programs_, [&](const Loaded& loaded) { return loaded.is(request); });
-  if (known != programs_.end()) return known->program;
+      std::ranges::find_if(*programs, [&](const Loaded& loaded) { return loaded.is(request); });
+  if (known != programs->end()) return known->program;
   auto loaded = load_new(request);
   // A temporary failure is not remembered.
   if (loaded || loaded.error().kind == ErrorKind::unsupported)
-    programs_.push_back({request.problem, request.choice, request.type, request.op, loaded});
+    programs->push_back({request.problem, request.choice, request.type, request.op, loaded});
   return loaded;
 }
 
@@ -132,10 +126,8 @@ class TeamPool {
   Result<std::shared_ptr<SharedTeam>> take(const TeamOptions& options) {
     auto team = idle(options);
     if (!team) CCOLL_TRY(put(SharedTeam::make(options), team));
-    return std::shared_ptr<SharedTeam>(team.release(), [this](SharedTeam* left) {
-      const std::lock_guard lock(mu_);
-      idle_.emplace_back(left);
-    });
+    return std::shared_ptr<SharedTeam>(
+        team.release(), [this](SharedTeam* left) { idle_.lock()->emplace_back(left); });
   }
 
   /// Makes idle teams leave their blocks to others.
@@ -149,13 +141,10 @@ class TeamPool {
  private:
   using Teams = std::list<std::unique_ptr<SharedTeam>>;
 
-  Teams all_idle() {
-    const std::lock_guard lock(mu_);
-    return std::exchange(idle_, {});
-  }
+  Teams all_idle() { return std::exchange(*idle_.lock(), {}); }
   void put_back(Teams& teams) {
-    const std::lock_guard lock(mu_);
-    idle_.splice(idle_.begin(), teams);
+    const auto idle = idle_.lock();
+    idle->splice(idle->begin(), teams);
   }
   std::unique_ptr<SharedTeam> idle(const TeamOptions& options) {
     const std::lock_guard asking(asking_);
@@ -177,33 +166,30 @@ class TeamPool {
   }
   void free_all() { (void)all_idle(); }
 
-  ProcessMutex asking_;  // held to ask CUDA about idle teams, which idle_ lacks meanwhile
-  ProcessMutex mu_;      // CUDA is not called under it, because CUDA's own threads take it
-  Teams idle_;           // guarded by mu_
+  /// Orders the threads that ask CUDA about idle teams, which idle_ lacks meanwhile.
+  ProcessMutex asking_;
+  /// CUDA is not called under its lock, because CUDA's own threads take it.
+  Guarded<Teams, ProcessMutex> idle_;
 };
 
 /// Where the ranks of a communicator find their team: the first to come makes it.
 class TeamMeetingPlace {
  public:
-  /// The place of one communicator.
-  struct Place {
-    std::mutex mu;
-    std::optional<Result<std::shared_ptr<SharedTeam>>> team;  // guarded by mu; set once
-  };
+  /// The place of one communicator; its team is set once.
+  using Place = Guarded<std::optional<Result<std::shared_ptr<SharedTeam>>>>;
 
   static std::shared_ptr<Place> of(std::uint64_t communicator) {
-    auto& [mu, places] = Runtime::one<Places>();
-    const std::lock_guard lock(mu);
-    std::erase_if(places, [](const auto& entry) { return entry.second.expired(); });
-    auto place = places[communicator].lock();
-    if (!place) places[communicator] = place = std::make_shared<Place>();
+    const auto places = Runtime::one<Guarded<Places, ProcessMutex>>().lock();
+    auto& all = places->by_communicator;
+    std::erase_if(all, [](const auto& entry) { return entry.second.expired(); });
+    auto place = all[communicator].lock();
+    if (!place) all[communicator] = place = std::make_shared<Place>();
     return place;
   }
 
  private:
   struct Places {
-    ProcessMutex mu;
-    std::map<std::uint64_t, std::weak_ptr<Place>> by_communicator;  // guarded by mu
+    std::map<std::uint64_t, std::weak_ptr<Place>> by_communicator;
   };
 };
 
@@ -325,9 +311,9 @@ Result<std::shared_ptr<DeviceWay>> join_team(const TeamWayOptions& options) {
   team.most_blocks = options.most_blocks;
   team.copies = options.copies;
   auto place = TeamMeetingPlace::of(options.communicator);
-  const std::lock_guard lock(place->mu);
-  if (!place->team) place->team = Runtime::one<TeamPool>().take(team);
-  auto& made = *place->team;
+  const auto found = place->lock();
+  if (!*found) *found = Runtime::one<TeamPool>().take(team);
+  auto& made = **found;
   if (!made) return tl::unexpected(made.error());
   const TeamOptions& its = (*made)->options();
   const int known_as = its.devices.empty() ? its.device : its.devices[options.rank];

@@ -16,6 +16,7 @@
 #include "rendezvous/cpu_quota.hpp"
 #include "system/locks.hpp"
 #include "system/read_file.hpp"
+#include "system/runtime.hpp"
 #include "system/variables.hpp"
 
 namespace ccoll {
@@ -27,12 +28,24 @@ std::uint64_t hash(const std::string& text) {  // FNV-1a: equal on every build, 
   return value;
 }
 
+/// The process finds these out once.
+struct Found {
+  std::optional<std::uint64_t> random;
+  std::optional<std::uint64_t> cache_bytes;
+};
+
+Guarded<Found, ProcessMutex>& found_of_process() {
+  return Runtime::one<Guarded<Found, ProcessMutex>>();
+}
+
 std::uint64_t process_identity() {
-  const NoFork no_fork;  // a child would wait for ever for the initialization
-  static const std::uint64_t random = [] {
-    std::random_device device;
-    return (std::uint64_t{device()} << 32) | device();
-  }();
+  const auto random = found_of_process().with([](Found& found) {
+    if (!found.random) {
+      std::random_device device;
+      found.random = (std::uint64_t{device()} << 32) | device();
+    }
+    return *found.random;
+  });
   constexpr std::uint64_t kMask = (std::uint64_t{1} << kProcessBits) - 1;
   return (random ^ (static_cast<std::uint64_t>(getpid()) << 17)) & kMask;  // differs after a fork
 }
@@ -65,19 +78,26 @@ std::uint16_t usable_cores() {
 /// No processor's last level has more than this for each of its cores.
 constexpr std::uint64_t kMostCacheOfCore = std::uint64_t{32} << 20;
 
+namespace {
+
+std::uint64_t largest_cache_bytes() {
+  std::uint64_t bytes = 0;
+  for (int index = 0;; index++) {
+    const auto path = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index);
+    std::istringstream line(kernel_line(path).value_or(""));  // "32768K"
+    std::uint64_t kib = 0;
+    if (!(line >> kib)) return std::min(bytes, usable_cores() * kMostCacheOfCore);
+    bytes = std::max(bytes, kib << 10);
+  }
+}
+
+}  // namespace
+
 std::uint64_t host_cache_bytes() {
-  const NoFork no_fork;  // as above
-  static const std::uint64_t largest = [] {
-    std::uint64_t bytes = 0;
-    for (int index = 0;; index++) {
-      const auto path = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/size", index);
-      std::istringstream line(kernel_line(path).value_or(""));  // "32768K"
-      std::uint64_t kib = 0;
-      if (!(line >> kib)) return std::min(bytes, usable_cores() * kMostCacheOfCore);
-      bytes = std::max(bytes, kib << 10);
-    }
-  }();
-  return largest;
+  return found_of_process().with([](Found& found) {
+    if (!found.cache_bytes) found.cache_bytes = largest_cache_bytes();
+    return *found.cache_bytes;
+  });
 }
 
 Result<std::string> boot_identity() { return kernel_line("/proc/sys/kernel/random/boot_id"); }

@@ -2,7 +2,6 @@
 #include "rendezvous/open_store.hpp"
 
 #include <map>
-#include <mutex>
 
 #include "net/wire/openssl.hpp"
 #include "rendezvous/stores/tcp_store.hpp"
@@ -26,10 +25,9 @@ class Opened {
 
   /// Counts how often this rank has opened that store before.
   int times_before(const Environment& environment) {
-    const std::lock_guard lock(mutex_);
     const auto key = fmt::format("{}\n{}\n{}/{}", environment.store, environment.job,
                                  environment.rank, environment.size);
-    return times_[key]++;
+    return known_.lock()->times[key]++;
   }
 
   /// The server at `address`, which runs until the process ends: a rank that soon starts again must
@@ -42,8 +40,7 @@ class Opened {
     // threads come here, only one can have the address.
     auto made = rendezvous::serve_store(address, token, tls, jobs_);
     if (!made) return tl::unexpected(made.error());
-    const std::lock_guard lock(mutex_);
-    return servers_[address] = std::move(*made);
+    return known_.with([&](Known& known) { return known.servers[address] = std::move(*made); });
   }
   /// The number that distinguishes its servers from others.
   std::uint64_t number() const { return jobs_->process(); }
@@ -51,15 +48,17 @@ class Opened {
  private:
   /// Null if there is none.
   std::shared_ptr<StoreServer> server_at(const std::string& address) {
-    const std::lock_guard lock(mutex_);
-    const auto found = servers_.find(address);
-    return found != servers_.end() ? found->second : nullptr;
+    const auto known = known_.lock();
+    const auto found = known->servers.find(address);
+    return found != known->servers.end() ? found->second : nullptr;
   }
 
   const std::shared_ptr<rendezvous::OwnJobs> jobs_ = std::make_shared<rendezvous::OwnJobs>();
-  ProcessMutex mutex_;
-  std::map<std::string, int> times_;                             // guarded by mutex_
-  std::map<std::string, std::shared_ptr<StoreServer>> servers_;  // guarded by mutex_
+  struct Known {
+    std::map<std::string, int> times;
+    std::map<std::string, std::shared_ptr<StoreServer>> servers;  ///< by address
+  };
+  Guarded<Known, ProcessMutex> known_;
 };
 
 /// Returns `call()`, with exceptions as failures: the edge from the public store to the inside.

@@ -25,17 +25,14 @@ std::string named(const std::string& job) {
 
 OwnJobs::OwnJobs() : process_(draw()) {}
 
-void OwnJobs::add(const std::string& job) {
-  const std::lock_guard lock(mutex_);
-  names_.insert(job);
-}
+void OwnJobs::add(const std::string& job) { names_.lock()->insert(job); }
 
 Status OwnJobs::objection(const std::string& job, std::uint64_t other) const {
   const auto server = fmt::format("pid {} of {}", ::getpid(), host_name());
-  const std::lock_guard lock(mutex_);
-  if (!names_.contains(job)) {
+  const auto own = names_.lock();
+  if (!own->contains(job)) {
     std::vector<std::string> names;
-    for (const auto& name : names_) names.push_back(named(name));
+    for (const auto& name : *own) names.push_back(named(name));
     return fail(ErrorKind::mismatch, "is served by rank 0 of {} ({}), and this rank is of {}",
                 joined(names), server, named(job));
   }

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -15,6 +14,7 @@
 #include "ccoll/store.hpp"
 #include "core/patience.hpp"
 #include "rendezvous/stores/request.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll::rendezvous {
 
@@ -38,19 +38,19 @@ class Answer {
   /// False if there is an answer already: the waiting thread may have taken it and left.
   bool fill(Result<T> answer) {
     {
-      const std::lock_guard lock(mutex_);
-      if (is_filled_) return false;
-      is_filled_ = true;
-      answer_ = std::move(answer);
+      const auto given = given_.lock();
+      if (given->is_filled) return false;
+      given->is_filled = true;
+      given->answer = std::move(answer);
     }
     filled_.notify_one();
     return true;
   }
   /// The answer, once; nullopt if there is none by `deadline`.
   std::optional<Result<T>> wait_until(std::chrono::steady_clock::time_point deadline) {
-    std::unique_lock lock(mutex_);
-    filled_.wait_until(lock, deadline, [&] { return answer_.has_value(); });
-    return std::exchange(answer_, std::nullopt);
+    auto given = given_.lock();
+    given.wait_until(filled_, deadline, [](const Given& now) { return now.answer.has_value(); });
+    return std::exchange(given->answer, std::nullopt);
   }
   /// The same, but an end of this thread's patience (core/patience.hpp) ends it too.
   std::optional<Result<T>> wait_patiently(std::chrono::steady_clock::time_point deadline) {
@@ -60,10 +60,12 @@ class Answer {
   }
 
  private:
-  std::mutex mutex_;
+  struct Given {
+    bool is_filled = false;
+    std::optional<Result<T>> answer;  ///< until it is taken
+  };
+  Guarded<Given> given_;
   std::condition_variable filled_;
-  bool is_filled_ = false;           // guarded by mutex_
-  std::optional<Result<T>> answer_;  // guarded by mutex_
 };
 using Slot = Answer<Response>;
 

@@ -10,6 +10,7 @@
 #include "rendezvous/stores/backend.hpp"
 #include "rendezvous/stores/file_log.hpp"
 #include "rendezvous/stores/state.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll {
 namespace rendezvous {
@@ -41,10 +42,85 @@ class Backoff {
   Microseconds pause_{100};
 };
 
+bool changes_something(Op op, const Response& response) {
+  switch (op) {
+    case Op::set:
+    case Op::add:
+    case Op::append:
+      return true;
+    case Op::compare_set:
+    case Op::remove:
+      return response.number != 0;
+    default:
+      return false;
+  }
+}
+
+/// This process's State and its file. All but the file's lock is for who holds that.
+struct Replica {
+  explicit Replica(const std::string& its_path) : path(its_path), log(its_path) {}
+
+  /// Applies all records that were not read yet.
+  Status catch_up() {
+    return log.read([this](std::string_view record) { return replay(record); });
+  }
+  Status replay(std::string_view record);
+  /// Keeps the answers that callers in this process wait for.
+  State::Reply keep_reply();
+  /// Records a request that the state has carried out. If that fails, the state starts anew.
+  Status record(const Request& request);
+  /// Fails with `timed_out` if the request would have to wait.
+  Result<Response> attempt(const Request& request);
+
+  const std::string path;
+  FileLog log;
+  State state;
+  std::map<State::Ticket, std::optional<Result<Response>>> awaited;
+};
+
+Status Replica::replay(std::string_view record) {
+  auto request = decode_request(record);
+  if (!request) {
+    return fail(ErrorKind::corrupt, "the store file {} holds {}", path, request.error().message);
+  }
+  if (request->content.op == Op::cancel) {
+    state.cancel(static_cast<State::Ticket>(request->content.number));
+  } else {
+    state.submit(log.offset(), std::move(request->content), keep_reply());
+  }
+  return {};
+}
+
+State::Reply Replica::keep_reply() {
+  return [this](State::Ticket ticket, Result<Response> response) {
+    const auto found = awaited.find(ticket);
+    if (found != awaited.end()) found->second = std::move(response);
+  };
+}
+
+Status Replica::record(const Request& request) {
+  const Status status = log.append(encode(0, request));
+  if (!status) {
+    state = State();
+    log.rewind();
+  }
+  return status;
+}
+
+Result<Response> Replica::attempt(const Request& request) {
+  Result<Response> result = fail(ErrorKind::internal, "store: no answer");
+  constexpr State::Ticket kNoRecord = ~State::Ticket{0};
+  state.submit(kNoRecord, request,
+               [&](State::Ticket, Result<Response> response) { result = std::move(response); });
+  state.cancel(kNoRecord);
+  if (result && changes_something(request.op, *result)) CCOLL_TRY(record(request));
+  return result;
+}
+
 class FileBackend final : public Backend {
  public:
-  explicit FileBackend(const std::string& path) : path_(path), log_(path) {}
-  Status open() { return log_.open(); }
+  explicit FileBackend(const std::string& path) : path_(path), replica_(path) {}
+  Status open() { return replica_.lock()->log.open(); }
 
   Result<Response> call(Request request, Milliseconds timeout) override {
     const auto deadline = deadline_after(timeout);
@@ -57,90 +133,43 @@ class FileBackend final : public Backend {
   }
 
  private:
-  /// Holds the file's lock and mutex_. All records were read when it was made.
+  /// Holds the file's lock and the replica's. All records were read when it was made.
   class Turn {
    public:
-    explicit Turn(FileBackend& owner) : owner_(&owner) {}
-    ~Turn() {
-      owner_->log_.unlock();
-      owner_->mutex_.unlock();
-    }
+    explicit Turn(Guarded<Replica>::Locked locked) : locked_(std::move(locked)) {}
+    ~Turn() { locked_->log.unlock(); }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
 
+    Replica& replica() const { return *locked_; }
+
    private:
-    FileBackend* owner_;
+    const Guarded<Replica>::Locked locked_;
   };
 
   Result<std::unique_ptr<Turn>> take_turn(Clock::time_point deadline) {
     // A caller whose time has just ended still gets a turn, because turns are short.
     Backoff backoff(std::max(deadline, Clock::now() + kLongestTurn));
     for (;;) {
-      if (mutex_.try_lock()) {
-        const auto locked = log_.try_lock();
-        if (locked && *locked) break;
-        mutex_.unlock();
-        if (!locked) return tl::unexpected(locked.error());
+      if (auto locked = replica_.try_lock()) {
+        const auto is_mine = locked->log.try_lock();
+        if (!is_mine) return tl::unexpected(is_mine.error());
+        if (*is_mine) {
+          auto turn = std::make_unique<Turn>(std::move(locked));
+          CCOLL_TRY(turn->replica().catch_up());
+          return turn;
+        }
       }
       if (!backoff.pause()) {
         return fail(ErrorKind::timed_out, "store: another process holds the file's lock");
       }
-    }
-    auto turn = std::make_unique<Turn>(*this);
-    CCOLL_TRY(log_.read([this](std::string_view record) { return replay(record); }));
-    return turn;
-  }
-
-  Status replay(std::string_view record) {
-    auto request = decode_request(record);
-    if (!request) {
-      return fail(ErrorKind::corrupt, "the store file {} holds {}", path_, request.error().message);
-    }
-    if (request->content.op == Op::cancel) {
-      state_.cancel(static_cast<State::Ticket>(request->content.number));
-    } else {
-      state_.submit(log_.offset(), std::move(request->content), keep_reply());
-    }
-    return {};
-  }
-
-  /// Keeps the answers that callers in this process wait for.
-  State::Reply keep_reply() {
-    return [this](State::Ticket ticket, Result<Response> response) {
-      const auto found = awaited_.find(ticket);
-      if (found != awaited_.end()) found->second = std::move(response);
-    };
-  }
-
-  /// Records a request that the state has carried out. If that fails, the state starts anew.
-  Status record(const Request& request) {
-    const Status status = log_.append(encode(0, request));
-    if (!status) {
-      state_ = State();
-      log_.rewind();
-    }
-    return status;
-  }
-
-  static bool changes_something(Op op, const Response& response) {
-    switch (op) {
-      case Op::set:
-      case Op::add:
-      case Op::append:
-        return true;
-      case Op::compare_set:
-      case Op::remove:
-        return response.number != 0;
-      default:
-        return false;
     }
   }
 
   /// Waits until the log is longer than `seen`; false if no time is left.
   Result<bool> wait_for_news(Backoff& backoff, std::uint64_t seen) {
     while (backoff.pause()) {
-      const std::lock_guard lock(mutex_);
-      const auto changed = log_.changed(seen);
+      const auto changed = replica_.lock()->log.changed(seen);
       if (!changed || *changed) return changed;
     }
     return false;
@@ -153,10 +182,11 @@ class FileBackend final : public Backend {
       {
         const auto turn = take_turn(deadline);
         if (!turn) return tl::unexpected(turn.error());
-        Result<Response> response = attempt(request);
+        Replica& replica = (*turn)->replica();
+        Result<Response> response = replica.attempt(request);
         const bool missing = !response && response.error().kind == ErrorKind::timed_out;
         if (!missing || !in_time) return response;
-        seen = log_.offset();
+        seen = replica.log.offset();
       }
       const auto news = wait_for_news(backoff, seen);
       if (!news) return tl::unexpected(news.error());
@@ -164,33 +194,22 @@ class FileBackend final : public Backend {
     }
   }
 
-  /// Called during a turn. Fails with `timed_out` if the request would have to wait.
-  Result<Response> attempt(const Request& request) {
-    Result<Response> result = fail(ErrorKind::internal, "store: no answer");
-    constexpr State::Ticket kNoRecord = ~State::Ticket{0};
-    state_.submit(kNoRecord, request,
-                  [&](State::Ticket, Result<Response> response) { result = std::move(response); });
-    state_.cancel(kNoRecord);
-    if (result && changes_something(request.op, *result)) CCOLL_TRY(record(request));
-    return result;
-  }
-
   Result<Response> barrier(const Request& request, Clock::time_point deadline) {
     State::Ticket ticket = 0;
     {
       const auto turn = take_turn(deadline);
       if (!turn) return tl::unexpected(turn.error());
-      ticket = log_.offset();
-      awaited_.emplace(ticket, std::nullopt);
-      state_.submit(ticket, request, keep_reply());
-      if (const Status status = record(request); !status) {
-        awaited_.erase(ticket);
+      Replica& replica = (*turn)->replica();
+      ticket = replica.log.offset();
+      replica.awaited.emplace(ticket, std::nullopt);
+      replica.state.submit(ticket, request, replica.keep_reply());
+      if (const Status status = replica.record(request); !status) {
+        replica.awaited.erase(ticket);
         return tl::unexpected(status.error());
       }
     }
     Result<Response> response = await(ticket, deadline);
-    const std::lock_guard lock(mutex_);
-    awaited_.erase(ticket);
+    replica_.lock()->awaited.erase(ticket);
     return response;
   }
 
@@ -201,14 +220,15 @@ class FileBackend final : public Backend {
       {
         const auto turn = take_turn(deadline);
         if (!turn) return tl::unexpected(turn.error());
-        auto& answer = awaited_.at(ticket);
+        Replica& replica = (*turn)->replica();
+        auto& answer = replica.awaited.at(ticket);
         if (!answer && !in_time) {
           // A caller that timed out must record that, or it would count for ever.
-          state_.cancel(ticket);
-          CCOLL_TRY(record(Request{Op::cancel, {}, {}, static_cast<std::int64_t>(ticket)}));
+          replica.state.cancel(ticket);
+          CCOLL_TRY(replica.record(Request{Op::cancel, {}, {}, static_cast<std::int64_t>(ticket)}));
         }
         if (answer) return std::move(*answer);
-        seen = log_.offset();
+        seen = replica.log.offset();
       }
       const auto news = wait_for_news(backoff, seen);
       if (!news) return tl::unexpected(news.error());
@@ -217,10 +237,7 @@ class FileBackend final : public Backend {
   }
 
   const std::string path_;
-  std::mutex mutex_;
-  FileLog log_;                                                       // guarded by mutex_
-  State state_;                                                       // guarded by mutex_
-  std::map<State::Ticket, std::optional<Result<Response>>> awaited_;  // guarded by mutex_
+  Guarded<Replica> replica_;
 };
 
 }  // namespace

@@ -13,18 +13,17 @@ class InprocBackend final : public Backend {
     const auto slot = std::make_shared<Slot>();
     State::Ticket ticket = 0;
     {
-      const std::lock_guard lock(mutex_);
-      ticket = ++last_ticket_;
-      state_.submit(ticket, std::move(request), [slot](State::Ticket, Result<Response> response) {
-        slot->fill(std::move(response));
-      });
+      const auto shared = shared_.lock();
+      ticket = ++shared->last_ticket;
+      shared->state.submit(
+          ticket, std::move(request),
+          [slot](State::Ticket, Result<Response> response) { slot->fill(std::move(response)); });
     }
     auto answer = slot->wait_patiently(deadline);
     const bool is_ended = answer && !*answer && answer->error().kind == ErrorKind::aborted;
     if (!answer || is_ended) {
       // Either it still waits and is answered here, or it has just been answered.
-      const std::lock_guard lock(mutex_);
-      state_.cancel(ticket);
+      shared_.lock()->state.cancel(ticket);
     }
     if (answer) return std::move(*answer);
     auto response = *slot->wait_until(deadline);
@@ -35,9 +34,11 @@ class InprocBackend final : public Backend {
   }
 
  private:
-  std::mutex mutex_;
-  State state_;                    // guarded by mutex_
-  State::Ticket last_ticket_ = 0;  // guarded by mutex_
+  struct Shared {
+    State state;
+    State::Ticket last_ticket = 0;
+  };
+  Guarded<Shared> shared_;
 };
 
 }  // namespace

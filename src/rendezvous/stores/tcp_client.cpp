@@ -15,6 +15,7 @@
 #include "rendezvous/stores/backend.hpp"
 #include "rendezvous/stores/tcp_options.hpp"
 #include "rendezvous/stores/tcp_store.hpp"
+#include "system/locks.hpp"
 #include "system/log.hpp"
 
 namespace ccoll {
@@ -41,12 +42,12 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   /// From any thread. The slot is filled exactly once, unless it is forgotten first.
   void send(const std::shared_ptr<Slot>& slot, std::uint64_t id, const Request& request) {
     {
-      const std::lock_guard lock(mutex_);
-      if (lost_) {
-        slot->fill(tl::unexpected(*lost_));
+      const auto requests = requests_.lock();
+      if (requests->lost) {
+        slot->fill(tl::unexpected(*requests->lost));
         return;
       }
-      slots_.emplace(id, slot);
+      requests->slots.emplace(id, slot);
     }
     post(encode(id, request));
   }
@@ -54,14 +55,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void cancel(std::uint64_t id) {
     post(encode(0, Request{Op::cancel, {}, {}, static_cast<std::int64_t>(id)}));
   }
-  void forget(std::uint64_t id) {
-    const std::lock_guard lock(mutex_);
-    slots_.erase(id);
-  }
-  std::uint64_t next_id() {
-    const std::lock_guard lock(mutex_);
-    return ++last_id_;
-  }
+  void forget(std::uint64_t id) { requests_.lock()->slots.erase(id); }
+  std::uint64_t next_id() { return ++requests_.lock()->last_id; }
   /// From any thread: closes the connection soon.
   void close() {
     asio::post(context_, [self = shared_from_this()] {
@@ -97,15 +92,20 @@ class Connection final : public std::enable_shared_from_this<Connection> {
                                       "serves it still running?",
                                       name_, why),
                           std::nullopt};
-    {
-      const std::lock_guard lock(mutex_);
-      lost_ = failure;
-      slots.swap(slots_);
-    }
+    requests_.with([&](Requests& requests) {
+      requests.lost = failure;
+      slots.swap(requests.slots);
+    });
     for (const auto& [id, slot] : slots) slot->fill(tl::unexpected(failure));
   }
 
  private:
+  struct Requests {
+    std::uint64_t last_id = 0;
+    std::optional<Failure> lost;
+    std::unordered_map<std::uint64_t, std::shared_ptr<Slot>> slots;
+  };
+
   void post(const std::string& body) {
     asio::post(context_, [self = shared_from_this(), frame = net::to_frame(body)]() mutable {
       try {
@@ -119,11 +119,11 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void deliver(std::uint64_t id, Result<Response> response) {
     std::shared_ptr<Slot> slot;
     {
-      const std::lock_guard lock(mutex_);
-      const auto found = slots_.find(id);
-      if (found == slots_.end()) return;
+      const auto requests = requests_.lock();
+      const auto found = requests->slots.find(id);
+      if (found == requests->slots.end()) return;
       slot = std::move(found->second);
-      slots_.erase(found);
+      requests->slots.erase(found);
     }
     slot->fill(std::move(response));
   }
@@ -132,10 +132,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   net::Stream stream_;  // owner: the service thread
   net::Outbox outbox_;  // owner: the service thread
   const std::string name_;
-  std::mutex mutex_;
-  std::uint64_t last_id_ = 0;                                       // guarded by mutex_
-  std::optional<Failure> lost_;                                     // guarded by mutex_
-  std::unordered_map<std::uint64_t, std::shared_ptr<Slot>> slots_;  // guarded by mutex_
+  Guarded<Requests> requests_;
 };
 
 class TcpBackend final : public Backend {
@@ -185,19 +182,15 @@ class TcpBackend final : public Backend {
 /// The connection, and why the last try for it failed.
 class Connected : public Answer<std::shared_ptr<Connection>> {
  public:
-  void try_failed(const std::string& why) {
-    const std::lock_guard lock(reason_mutex_);
-    reason_ = why;
-  }
+  void try_failed(const std::string& why) { *reason_.lock() = why; }
   /// " (connection refused)"; empty while no try has failed.
   std::string reason() const {
-    const std::lock_guard lock(reason_mutex_);
-    return reason_.empty() ? "" : fmt::format(" ({})", reason_);
+    const auto reason = reason_.lock();
+    return reason->empty() ? "" : fmt::format(" ({})", *reason);
   }
 
  private:
-  mutable std::mutex reason_mutex_;
-  std::string reason_;  // guarded by reason_mutex_
+  Guarded<std::string> reason_;
 };
 
 asio::awaitable<void> start(std::shared_ptr<net::Service> service, std::string address,

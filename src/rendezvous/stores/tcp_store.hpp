@@ -32,8 +32,7 @@ class OwnJobs {
 
  private:
   const std::uint64_t process_;
-  mutable ProcessMutex mutex_;
-  std::set<std::string> names_;  // guarded by mutex_
+  Guarded<std::set<std::string>, ProcessMutex> names_;
 };
 
 /// A client's claim about itself.

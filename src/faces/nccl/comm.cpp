@@ -64,8 +64,7 @@ void Comm::check_failure() const {
   if (state() == State::revoked) return;
   const auto failure = failure_.load(std::memory_order_acquire);
   if (failure == ncclSuccess) return;
-  const std::lock_guard lock(mutex_);
-  throw Refusal{failure, failure_text_};
+  throw Refusal{failure, *failure_text_.lock()};
 }
 
 void Comm::check_open() {
@@ -101,9 +100,9 @@ bool Comm::came_up(Communicator&& made) {
 }
 
 void Comm::fail(const Refusal& refusal) {
-  const std::lock_guard lock(mutex_);
+  const auto failure_text = failure_text_.lock();
   if (failure_.load(std::memory_order_relaxed) != ncclSuccess) return;
-  failure_text_ = refusal.text;
+  *failure_text = refusal.text;
   failure_.store(refusal.code, std::memory_order_release);
 }
 

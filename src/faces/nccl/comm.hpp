@@ -19,6 +19,7 @@
 #include "faces/nccl/device/device.hpp"
 #include "faces/nccl/results.hpp"
 #include "faces/nccl/settings/config.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll::nccl {
 
@@ -124,9 +125,8 @@ class Comm {
   std::atomic<int> jobs_ = 0;
   std::atomic<int> under_way_ = 0;
   std::atomic<bool> is_suspended_ = false;
-  mutable std::mutex mutex_;
-  std::string failure_text_;  // guarded by mutex_
-  std::mutex ending_;         ///< held while the communicator leaves: nobody may ask it then
+  Guarded<std::string> failure_text_;
+  std::mutex ending_;  ///< orders its leaving and questions to it: nobody may ask meanwhile
   std::vector<std::pair<std::uint32_t, std::uint32_t>> tags_;  // of messages to and from each rank
   std::stop_source ending_soon_;
   device::Order order_;

@@ -4,8 +4,8 @@
 #include <pthread.h>
 
 #include <deque>
-#include <mutex>
 #include <span>
+#include <utility>
 
 #include "system/locks.hpp"
 #include "system/runtime.hpp"
@@ -17,25 +17,26 @@ struct ncclComm {
 
   std::atomic<std::uint64_t> magic = kDead;
   unsigned process = 0;  ///< forks between the first process and the maker's
-  std::mutex mutex;
-  std::shared_ptr<ccoll::nccl::Comm> comm;  // guarded by mutex
+  ccoll::Guarded<std::shared_ptr<ccoll::nccl::Comm>> comm;
 };
 
 namespace ccoll::nccl {
 namespace {
 
-std::atomic<unsigned> forks = 0;
+struct Forks {
+  std::atomic<unsigned> count = 0;
+};
+
+unsigned forks() { return Runtime::one<Forks>().count.load(std::memory_order_relaxed); }
 
 /// Dead handles, the longest dead first. They are used again, but late: until then, a program that
 /// uses one gets an error.
 struct Dead {
   static constexpr std::size_t kKept = 1024;
 
-  ProcessMutex mutex;
   std::deque<ncclComm*> all;
 
   ncclComm* take() {
-    const std::lock_guard lock(mutex);
     // Many at once: single ones would lie between communicators' freed memory, and keep it.
     if (all.size() <= kKept)
       for (auto& each : std::span(new ncclComm[kKept], kKept)) all.push_front(&each);
@@ -43,17 +44,14 @@ struct Dead {
     all.pop_front();
     return taken;
   }
-  void put(ncclComm* handle) {
-    const std::lock_guard lock(mutex);
-    all.push_back(handle);
-  }
 };
 
-Dead& dead() { return Runtime::one<Dead>(); }
+Guarded<Dead, ProcessMutex>& dead() { return Runtime::one<Guarded<Dead, ProcessMutex>>(); }
 
-/// Runs before main, when no thread forks yet.
+/// The count is made first: a child that is forked amid this cannot make it.
 [[maybe_unused]] const int fork_registered =
-    ::pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1); });
+    (static_cast<void>(Runtime::one<Forks>()),
+     ::pthread_atfork(nullptr, nullptr, [] { Runtime::one<Forks>().count++; }));
 
 void check(ncclComm_t handle) {
   if (handle == nullptr) refuse(ncclInvalidArgument, "comm is NULL");
@@ -62,7 +60,7 @@ void check(ncclComm_t handle) {
   const auto magic = is_aligned ? handle->magic.load(std::memory_order_acquire) : 0;
   if (magic == ncclComm::kDead) refuse(ncclInvalidArgument, "comm was destroyed or aborted before");
   if (magic != ncclComm::kAlive) refuse(ncclInvalidArgument, "comm is not a communicator");
-  if (handle->process != forks.load(std::memory_order_relaxed))
+  if (handle->process != forks())
     refuse(ncclInvalidUsage,
            "comm belongs to the parent process: a forked child must make its own communicators");
 }
@@ -70,35 +68,28 @@ void check(ncclComm_t handle) {
 }  // namespace
 
 ncclComm_t new_handle(std::shared_ptr<Comm> comm) {
-  auto* const handle = dead().take();
-  handle->comm = std::move(comm);
-  handle->process = forks.load(std::memory_order_relaxed);
+  auto* const handle = dead().lock()->take();
+  *handle->comm.lock() = std::move(comm);
+  handle->process = forks();
   handle->magic.store(ncclComm::kAlive, std::memory_order_release);
   return handle;
 }
 
 std::shared_ptr<Comm> comm_of(ncclComm_t handle) {
   check(handle);
-  std::shared_ptr<Comm> comm;
-  {
-    const std::lock_guard lock(handle->mutex);
-    comm = handle->comm;
-  }
+  auto comm = *handle->comm.lock();
   if (!comm) refuse(ncclInvalidArgument, "comm was destroyed or aborted before");
   return comm;
 }
 
 std::shared_ptr<Comm> taken(ncclComm_t handle) {
   check(handle);
-  std::shared_ptr<Comm> comm;
-  {
-    const std::lock_guard lock(handle->mutex);
-    comm = std::move(handle->comm);
-    handle->comm.reset();
+  auto comm = handle->comm.with([&](std::shared_ptr<Comm>& own) {
     handle->magic.store(ncclComm::kDead, std::memory_order_release);
-  }
+    return std::exchange(own, nullptr);
+  });
   if (!comm) refuse(ncclInvalidArgument, "comm was destroyed or aborted before");
-  dead().put(handle);
+  dead().lock()->all.push_back(handle);
   return comm;
 }
 

@@ -2,11 +2,11 @@
 #include "faces/nccl/reductions.hpp"
 
 #include <map>
-#include <mutex>
 
 #include "faces/nccl/handle.hpp"
 #include "faces/nccl/settings/environment.hpp"
 #include "faces/nccl/values.hpp"
+#include "system/locks.hpp"
 #include "system/runtime.hpp"
 
 namespace ccoll::nccl {
@@ -20,27 +20,25 @@ struct Made {
 
 /// Reductions of all communicators: a number means one operation in the whole process.
 struct All {
-  std::mutex mutex;
   std::map<int, Made> by_number;
   int last = ncclNumOps - 1;
+
+  /// Returns a number that is not in use, after the last one given.
+  int free_number() {
+    do last = last == ncclMaxRedOp ? ncclNumOps : last + 1;
+    while (by_number.contains(last));
+    return last;
+  }
 };
 
-All& all() { return Runtime::one<All>(); }
-
-/// Returns a number that is not in use, after the last one given.
-int free_number(All& of) {
-  do of.last = of.last == ncclMaxRedOp ? ncclNumOps : of.last + 1;
-  while (of.by_number.contains(of.last));
-  return of.last;
-}
+Guarded<All>& all() { return Runtime::one<Guarded<All>>(); }
 
 int add(Made made) {
-  auto& of = all();
-  const std::lock_guard lock(of.mutex);
+  const auto of = all().lock();
   // Programs may forget to destroy reductions; these end with their communicators.
-  std::erase_if(of.by_number, [](const auto& each) { return each.second.comm.expired(); });
-  const int number = free_number(of);
-  of.by_number.emplace(number, std::move(made));
+  std::erase_if(of->by_number, [](const auto& each) { return each.second.comm.expired(); });
+  const int number = of->free_number();
+  of->by_number.emplace(number, std::move(made));
   return number;
 }
 
@@ -50,10 +48,9 @@ bool is_of(const Made& made, const std::shared_ptr<Comm>& comm) { return made.co
 
 MadeReduction reduction_of(ncclRedOp_t op, const std::shared_ptr<Comm>& comm, ncclDataType_t type) {
   if (is_built_in(op)) return {op_of(op)};
-  auto& of = all();
-  const std::lock_guard lock(of.mutex);
-  const auto found = of.by_number.find(op);
-  if (found == of.by_number.end() || !is_of(found->second, comm))
+  const auto of = all().lock();
+  const auto found = of->by_number.find(op);
+  if (found == of->by_number.end() || !is_of(found->second, comm))
     refuse(ncclInvalidArgument,
            "op {}: expected 0 (sum) to 4 (avg), or one that ncclRedOpCreatePreMulSum has made for "
            "this communicator",
@@ -93,14 +90,13 @@ CCOLL_NCCL_FACE(ncclResult_t, RedOpCreatePreMulSum, ncclRedOp_t* op, void* scala
 CCOLL_NCCL_FACE(ncclResult_t, RedOpDestroy, ncclRedOp_t op, ncclComm_t comm) {
   return guarded("ncclRedOpDestroy", [&] {
     const auto it = comm_of(comm);
-    auto& of = all();
-    const std::lock_guard lock(of.mutex);
-    const auto found = of.by_number.find(op);
-    if (found == of.by_number.end() || !is_of(found->second, it))
+    const auto of = all().lock();
+    const auto found = of->by_number.find(op);
+    if (found == of->by_number.end() || !is_of(found->second, it))
       refuse(ncclInvalidArgument,
              "op {}: expected one that ncclRedOpCreatePreMulSum has made for this communicator",
              static_cast<int>(op));
-    of.by_number.erase(found);
+    of->by_number.erase(found);
     return ncclSuccess;
   });
 }

@@ -5,10 +5,10 @@
 #include <array>
 #include <cstring>
 #include <exception>
-#include <mutex>
 #include <new>
 
 #include "faces/nccl/settings/environment.hpp"
+#include "system/locks.hpp"
 #include "system/runtime.hpp"
 
 namespace ccoll::nccl {
@@ -33,10 +33,9 @@ struct OfThread {
 thread_local OfThread of_thread;
 
 struct OfProcess {
-  std::mutex mutex;
   Text text{};
 };
-OfProcess& of_process() { return Runtime::one<OfProcess>(); }
+Guarded<OfProcess>& of_process() { return Runtime::one<Guarded<OfProcess>>(); }
 
 bool is_of_cuda(std::string_view text) { return text.find("(cudaError") != text.npos; }
 
@@ -84,9 +83,7 @@ Refusal refusal_of_exception() {
 ncclResult_t note(ncclResult_t code, std::string_view text) noexcept {
   copy(text, of_thread.text);
   of_thread.has_own = true;
-  auto& process = of_process();
-  const std::lock_guard lock(process.mutex);
-  process.text = of_thread.text;
+  of_process().lock()->text = of_thread.text;
   return code;
 }
 
@@ -138,11 +135,7 @@ CCOLL_NCCL_FACE(const char*, GetErrorString, ncclResult_t result) {
 }
 
 CCOLL_NCCL_FACE(const char*, GetLastError, ncclComm_t /*comm*/) {
-  if (!of_thread.has_own) {
-    auto& process = of_process();
-    const std::lock_guard lock(process.mutex);
-    of_thread.text = process.text;
-  }
+  if (!of_thread.has_own) of_thread.text = of_process().lock()->text;
   return of_thread.text.data();
 }
 

@@ -4,11 +4,11 @@
 #include <atomic>
 #include <chrono>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "ccoll/version.hpp"
 #include "faces/nccl/settings/environment.hpp"
+#include "system/locks.hpp"
 #include "system/log.hpp"
 #include "system/runtime.hpp"
 #include "system/variables.hpp"
@@ -39,12 +39,9 @@ CommunicatorOptions options_of(const Comm& comm) {
 /// The stores that rank 0 serves at known addresses for the life of the process: an address may
 /// make one communicator after another.
 struct KnownStores {
-  std::mutex mutex;
   std::map<std::string, std::unique_ptr<StoreServer>> served;
   std::map<std::pair<std::string, int>, int> used;  ///< how often by each rank
 };
-
-KnownStores& known_stores() { return Runtime::one<KnownStores>(); }
 
 /// Connects in steps, so that a stop can end it: rank 0 may come late.
 std::shared_ptr<Store> connected(const std::string& address, const CommunicatorOptions& options) {
@@ -64,14 +61,12 @@ std::shared_ptr<Store> connected(const std::string& address, const CommunicatorO
 }
 
 Communicator meet(const KnownAddress& at, int rank, int size, const CommunicatorOptions& options) {
-  auto& known = known_stores();
-  int earlier = 0;
-  {
-    const std::lock_guard lock(known.mutex);
-    earlier = known.used[{at.address, rank}]++;
+  const int earlier = Runtime::one<Guarded<KnownStores>>().with([&](KnownStores& known) {
+    const int before = known.used[{at.address, rank}]++;
     if (auto& server = known.served[at.address]; rank == 0 && !server)
       server = serve_tcp_store(at.address, options.token, options.tls);
-  }
+    return before;
+  });
   auto store = make_prefix_store(connected(at.address, options), fmt::format("nccl/{}/", earlier));
   return Communicator::create(std::move(store), rank, size, options);
 }
@@ -85,10 +80,14 @@ Communicator meet(const std::shared_ptr<Store>& store, int rank, int size,
   return Communicator::create(store, rank, size, options);
 }
 
+struct Version {
+  std::atomic<bool> is_told = false;
+};
+
 /// Tools look for this line to find out which library a job uses.
 void tell_version(const Comm& comm) {
-  static std::atomic<bool> is_told = false;
-  if (!settings().logs_version || comm.rank() != 0 || is_told.exchange(true)) return;
+  if (!settings().logs_version || comm.rank() != 0) return;
+  if (Runtime::one<Version>().is_told.exchange(true)) return;
   const int known = settings().version;
   log().warn("NCCL version {}.{}.{} (ccoll {})", known / 10000, known / 100 % 100, known % 100,
              version());

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "ccoll/memory.hpp"
 #include "faces/nccl/device/device.hpp"
 #include "faces/nccl/results.hpp"
+#include "system/locks.hpp"
 #include "system/runtime.hpp"
 
 namespace ccoll::nccl::device {
@@ -87,11 +87,31 @@ struct Behind {
 
 /// Memory that ncclMemAlloc has given out.
 struct Given {
-  std::mutex mutex;
   std::map<void*, Memory> by_address;
 };
 
-Given& given_out() { return Runtime::one<Given>(); }
+Guarded<Given>& given_out() { return Runtime::one<Guarded<Given>>(); }
+
+/// The calls of one communicator.
+struct Calls {
+  Behind plain;
+  Behind captured;  ///< of the newest capture
+  std::vector<OwnEvent> spare;
+  unsigned long long capture = 0;  ///< of the calls that follow
+
+  Behind& behind() { return capture == 0 ? plain : captured; }
+
+  /// Makes each of several streams wait for the work in the others.
+  void join(std::span<const cudaStream_t> streams) {
+    while (spare.size() < streams.size()) spare.push_back(new_event());
+    for (std::size_t i = 0; i < streams.size(); i++)
+      check(cudaEventRecord(spare[i].get(), streams[i]), "recording an event in a stream");
+    for (std::size_t i = 0; i < streams.size(); i++)
+      for (std::size_t j = 0; j < streams.size(); j++)
+        if (i != j)
+          check(cudaStreamWaitEvent(streams[i], spare[j].get(), 0), "having streams wait");
+  }
+};
 
 }  // namespace
 
@@ -126,24 +146,7 @@ Current::Current(int device) {
 Current::~Current() = default;
 
 struct Order::State {
-  std::mutex mutex;
-  Behind plain;     // guarded by mutex
-  Behind captured;  // of the newest capture
-  std::vector<OwnEvent> spare;
-  unsigned long long capture = 0;  ///< of the calls that follow
-
-  Behind& behind() { return capture == 0 ? plain : captured; }
-
-  /// Makes each of several streams wait for the work in the others.
-  void join(std::span<const cudaStream_t> streams) {
-    while (spare.size() < streams.size()) spare.push_back(new_event());
-    for (std::size_t i = 0; i < streams.size(); i++)
-      check(cudaEventRecord(spare[i].get(), streams[i]), "recording an event in a stream");
-    for (std::size_t i = 0; i < streams.size(); i++)
-      for (std::size_t j = 0; j < streams.size(); j++)
-        if (i != j)
-          check(cudaStreamWaitEvent(streams[i], spare[j].get(), 0), "having streams wait");
-  }
+  Guarded<Calls> calls;
 };
 
 Order::Order() = default;
@@ -151,33 +154,33 @@ Order::~Order() = default;
 
 void Order::before(std::span<const cudaStream_t> streams) {
   if (!state_) state_ = std::make_unique<State>();
-  const std::lock_guard lock(state_->mutex);
-  state_->capture = capture_of(streams.front());
+  const auto calls = state_->calls.lock();
+  calls->capture = capture_of(streams.front());
   for (const auto stream : streams)
-    if (capture_of(stream) != state_->capture)
+    if (capture_of(stream) != calls->capture)
       refuse(ncclInvalidUsage,
              "a group has both captured and uncaptured streams of one communicator: expected all "
              "in one graph, or none");
-  const auto& last = state_->behind();
-  const bool is_awaited = last.stream && last.capture == state_->capture;
+  const auto& last = calls->behind();
+  const bool is_awaited = last.stream && last.capture == calls->capture;
   for (const auto stream : streams)
     if (is_awaited && !(Named(stream) == *last.stream))
       check(cudaStreamWaitEvent(stream, last.event.get(), 0), "waiting for the call before");
-  if (streams.size() > 1) state_->join(streams);
+  if (streams.size() > 1) calls->join(streams);
 }
 
 void Order::after(std::span<const cudaStream_t> streams) {
-  const std::lock_guard lock(state_->mutex);
-  if (streams.size() > 1) state_->join(streams);
-  state_->behind().record(streams.back(), state_->capture);
+  const auto calls = state_->calls.lock();
+  if (streams.size() > 1) calls->join(streams);
+  calls->behind().record(streams.back(), calls->capture);
 }
 
 bool Order::is_busy() {
   if (!state_) return false;
-  const std::lock_guard lock(state_->mutex);
-  if (!state_->plain.stream) return false;
+  const auto calls = state_->calls.lock();
+  if (!calls->plain.stream) return false;
   const BesideCaptures beside;
-  const bool is_busy = cudaEventQuery(state_->plain.event.get()) == cudaErrorNotReady;
+  const bool is_busy = cudaEventQuery(calls->plain.event.get()) == cudaErrorNotReady;
   (void)cudaGetLastError();
   return is_busy;
 }
@@ -196,9 +199,7 @@ void* allocate(std::size_t bytes) {
   try {
     auto memory = ccoll::allocate(needed, Where::device, device);
     void* const at = memory.data();
-    auto& all = given_out();
-    const std::lock_guard lock(all.mutex);
-    all.by_address.emplace(at, std::move(memory));
+    given_out().lock()->by_address.emplace(at, std::move(memory));
     return at;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::unsupported) throw;
@@ -209,11 +210,7 @@ void* allocate(std::size_t bytes) {
 }
 
 void release(void* memory) {
-  auto& all = given_out();
-  {
-    const std::lock_guard lock(all.mutex);
-    if (all.by_address.erase(memory) > 0) return;
-  }
+  if (given_out().lock()->by_address.erase(memory) > 0) return;
   check(cudaFree(memory), "freeing memory of a GPU");
 }
 

@@ -7,13 +7,13 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <utility>
 
 #include "faces/nccl/handle.hpp"
 #include "faces/nccl/results.hpp"
 #include "faces/nccl/settings/environment.hpp"
+#include "system/locks.hpp"
 #include "system/log.hpp"
 #include "system/runtime.hpp"
 
@@ -25,11 +25,10 @@ constexpr std::size_t kAlignment = std::size_t{2} << 20;
 
 /// Memory that ncclMemAlloc has given out in host mode.
 struct Given {
-  std::mutex mutex;
   std::map<void*, Memory> by_address;
 };
 
-Given& given_out() { return Runtime::one<Given>(); }
+Guarded<Given>& given_out() { return Runtime::one<Guarded<Given>>(); }
 
 /// Memory that ranks of this host read directly.
 void* allocate_on_host(std::size_t bytes) {
@@ -40,16 +39,12 @@ void* allocate_on_host(std::size_t bytes) {
   auto memory = ccoll::allocate(room);
   void* at = memory.data();
   at = std::align(kAlignment, needed, at, room);
-  auto& all = given_out();
-  const std::lock_guard lock(all.mutex);
-  all.by_address.emplace(at, std::move(memory));
+  given_out().lock()->by_address.emplace(at, std::move(memory));
   return at;
 }
 
 void free_on_host(void* at) {
-  auto& all = given_out();
-  const std::lock_guard lock(all.mutex);
-  if (all.by_address.erase(at) == 0)
+  if (given_out().lock()->by_address.erase(at) == 0)
     refuse(ncclInvalidArgument, "ptr does not come from ncclMemAlloc");
 }
 
@@ -64,20 +59,23 @@ struct Lent {
 
 /// Registered ranges of all communicators. A handle points to its range.
 struct Registered {
-  std::mutex mutex;
   std::map<Range, Lent> ranges;
   std::set<const Range*> handles;
 };
 
-Registered& registered() { return Runtime::one<Registered>(); }
+Guarded<Registered>& registered() { return Runtime::one<Guarded<Registered>>(); }
+
+/// The user has been told that some memory is copied.
+struct NotLent {
+  std::atomic<bool> is_told = false;
+};
 
 /// Lending is a hint: without it the memory is copied.
 Memory lent(const Range& range) {
   try {
     return register_memory(range.first, range.second);
   } catch (const Error& error) {
-    static std::atomic<bool> is_told = false;
-    if (!is_told.exchange(true))
+    if (!Runtime::one<NotLent>().is_told.exchange(true))
       log().info("ncclCommRegister: memory is copied as if it were not registered: {}",
                  error.what());
     return {};
@@ -86,27 +84,25 @@ Memory lent(const Range& range) {
 
 const Range* registered_now(const Range& range, bool is_on_device) {
   auto handle = std::make_unique<Range>(range);
-  auto& all = registered();
-  const std::lock_guard lock(all.mutex);
-  auto& entry = all.ranges[range];
+  const auto all = registered().lock();
+  auto& entry = all->ranges[range];
   // Host memory is lent without being registered.
   if (entry.users++ == 0 && is_on_device) entry.memory = lent(range);
-  all.handles.insert(handle.get());
+  all->handles.insert(handle.get());
   return handle.release();
 }
 
 /// Returns the Memory of a range that nobody has registered any more; none if it still is.
 Memory taken_back(const void* given) {
   const auto* const handle = static_cast<const Range*>(given);
-  auto& all = registered();
-  const std::lock_guard lock(all.mutex);
-  if (all.handles.erase(handle) == 0)
+  const auto all = registered().lock();
+  if (all->handles.erase(handle) == 0)
     refuse(ncclInvalidUsage, "handle does not come from ncclCommRegister");
   const std::unique_ptr<const Range> owned(handle);
-  const auto entry = all.ranges.find(*handle);
+  const auto entry = all->ranges.find(*handle);
   if (--entry->second.users > 0) return {};
   auto memory = std::move(entry->second.memory);
-  all.ranges.erase(entry);
+  all->ranges.erase(entry);
   // Deregister it at once, so that it may be registered anew; this waits for nobody.
   if (memory.reset_within(std::chrono::milliseconds(0))) return {};
   return memory;

@@ -13,6 +13,7 @@
 #include "system/file_descriptor.hpp"
 #include "system/log.hpp"
 #include "system/read_file.hpp"
+#include "system/runtime.hpp"
 #include "system/variables.hpp"
 
 namespace ccoll::nccl {
@@ -134,10 +135,17 @@ const Settings& settings() noexcept {
   return *read;
 }
 
+namespace {
+
+struct Told {
+  std::once_flag once;
+};
+
+}  // namespace
+
 void check_environment() {
   const auto& read = settings();
-  static std::once_flag once;
-  std::call_once(once, [&] { tell(read); });
+  std::call_once(Runtime::one<Told>().once, [&] { tell(read); });
   for (const auto& each : read.seen)
     if (each.fate == Fate::refused)
       refuse(each.name.empty() ? ncclInvalidArgument : ncclInvalidUsage, "{}{}{}{}", each.name,

@@ -11,13 +11,18 @@
 
 #include "core/float_state.hpp"
 #include "core/result.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll {
 namespace {
 
-/// Number of forks among this process and its ancestors.
-constinit std::atomic<unsigned> generation{0};
-const int registered = pthread_atfork(nullptr, nullptr, [] { generation++; });
+/// The forks among this process and its ancestors.
+struct Forks {
+  std::atomic<unsigned> count{0};
+};
+/// The count is made first: a child that is forked amid this cannot make it.
+const int registered = (static_cast<void>(Runtime::one<Forks>()),
+                        pthread_atfork(nullptr, nullptr, [] { Runtime::one<Forks>().count++; }));
 
 /// A caller's function that this thread is running.
 struct Folding {
@@ -68,17 +73,18 @@ bool CustomFold::call(const Reduction::Custom& custom, const void* whose, const 
   } restore{folding};
   innermost = &folding;
   const DefaultFloatState state;  // any thread may make the call
-  const unsigned before = generation.load(std::memory_order_relaxed);
+  const auto& forks = Runtime::one<Forks>().count;
+  const unsigned before = forks.load(std::memory_order_relaxed);
   try {
     custom.function(in, accumulated_, elems, type_);
-    in_child_ = generation.load(std::memory_order_relaxed) != before;
+    in_child_ = forks.load(std::memory_order_relaxed) != before;
     return !in_child_;
   } catch (const std::exception& error) {
     thrown_ = error.what();
   } catch (...) {
     thrown_ = "an object that is not a std::exception";
   }
-  in_child_ = generation.load(std::memory_order_relaxed) != before;
+  in_child_ = forks.load(std::memory_order_relaxed) != before;
   return false;
 }
 

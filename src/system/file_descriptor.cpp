@@ -7,19 +7,17 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <mutex>
 #include <utility>
 
 #include "system/locks.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll {
 namespace {
 
-/// The numbers that all live objects have taken together. Made before main, so that fork() finds it
-/// complete.
+/// The numbers that all live objects have taken together.
 struct Taken {
-  ProcessMutex mutex;
-  int holders = 0;                                // guarded by mutex, like the next
+  int holders = 0;
   std::array<bool, STDERR_FILENO + 1> numbers{};  // opened by the first, closed by the last
 
   void take() {
@@ -29,19 +27,22 @@ struct Taken {
     if (number >= 0) ::close(number);
   }
 };
-Taken taken;
+
+Guarded<Taken, ProcessMutex>& taken_of_process() {
+  return Runtime::one<Guarded<Taken, ProcessMutex>>();
+}
 
 }  // namespace
 
 int beyond_standard_streams(int number) {
   if (!is_standard_stream(number)) return number;
-  const std::lock_guard lock(taken.mutex);
+  const auto taken = taken_of_process().lock();
   const int beyond = ::fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
   const int error = errno;
   // A holder found this number in use, and relies on its staying so.
-  const int placeholder = taken.holders > 0 ? ::open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
+  const int placeholder = taken->holders > 0 ? ::open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
   if (placeholder >= 0 && ::dup3(placeholder, number, O_CLOEXEC) == number)
-    taken.numbers[static_cast<std::size_t>(number)] = true;
+    taken->numbers[static_cast<std::size_t>(number)] = true;
   else
     ::close(number);
   if (placeholder >= 0) ::close(placeholder);
@@ -50,8 +51,8 @@ int beyond_standard_streams(int number) {
 }
 
 StandardStreamsTaken::StandardStreamsTaken() {
-  const std::lock_guard lock(taken.mutex);
-  if (taken.holders++ == 0) taken.take();
+  const auto taken = taken_of_process().lock();
+  if (taken->holders++ == 0) taken->take();
   at_first_ = files();
 }
 
@@ -72,10 +73,10 @@ bool StandardStreamsTaken::held() const {
 }
 
 StandardStreamsTaken::~StandardStreamsTaken() {
-  const std::lock_guard lock(taken.mutex);
-  if (--taken.holders > 0) return;
+  const auto taken = taken_of_process().lock();
+  if (--taken->holders > 0) return;
   for (int number = 0; is_standard_stream(number); number++)
-    if (std::exchange(taken.numbers[static_cast<std::size_t>(number)], false)) ::close(number);
+    if (std::exchange(taken->numbers[static_cast<std::size_t>(number)], false)) ::close(number);
 }
 
 }  // namespace ccoll

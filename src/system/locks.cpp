@@ -9,7 +9,8 @@ namespace ccoll {
 namespace {
 
 /// How many threads are inside; kForking while one forks, which waits for them all. Threads may
-/// enter while others are inside, because these may wait for each other and enter again.
+/// enter while others are inside, because these may wait for each other and enter again. No part of
+/// Runtime, which is made under it.
 constinit std::atomic<int> inside = 0;
 constexpr int kForking = -1;
 

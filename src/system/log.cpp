@@ -114,7 +114,8 @@ std::unique_ptr<Log> make_log() {
 }
 
 /// Null until this process has a log. Never destroyed: other threads may log while it ends. A
-/// forked child makes its own: a thread that it lacks may have held this one's locks.
+/// forked child makes its own: a thread that it lacks may have held this one's locks. No part of
+/// Runtime, because static constructors log, and each call asks for the level.
 constinit std::atomic<Log*> of_process = nullptr;
 [[maybe_unused]] const int registered =
     pthread_atfork(nullptr, nullptr, [] { of_process = nullptr; });

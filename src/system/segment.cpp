@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "core/os_error.hpp"
@@ -29,12 +28,9 @@ using FileId = std::pair<dev_t, ino_t>;
 constexpr std::size_t kFewMappings = 64;
 
 struct Mappings {
-  ProcessMutex mutex;
-  std::map<FileId, std::weak_ptr<Segment>> known;  // guarded by mutex
-  std::size_t look_at = kFewMappings;              // guarded by mutex: size at which to drop some
+  std::map<FileId, std::weak_ptr<Segment>> known;
+  std::size_t look_at = kFewMappings;  ///< size at which to drop some
 };
-
-Mappings& mappings() { return Runtime::one<Mappings>(); }
 
 /// Alignment of huge pages on most machines.
 constexpr std::size_t kHugePage = 2 << 20;
@@ -110,16 +106,16 @@ Result<std::shared_ptr<Segment>> Segment::mapped(FileDescriptor file, int number
                                                  std::size_t bytes) {
   struct stat status {};
   if (fstat(number, &status) != 0) return no_memory("fstat");
-  auto& known = mappings().known;
-  std::lock_guard lock(mappings().mutex);
+  const auto mappings = Runtime::one<Guarded<Mappings, ProcessMutex>>().lock();
+  auto& known = mappings->known;
   auto& entry = known[{status.st_dev, status.st_ino}];
   if (auto there = entry.lock()) return there;
   std::shared_ptr<Segment> made(new Segment(std::move(file)));
   CCOLL_TRY(made->map(number, PROT_READ | PROT_WRITE, MAP_SHARED, 0, bytes));
   entry = made;
-  if (known.size() >= mappings().look_at) {
+  if (known.size() >= mappings->look_at) {
     std::erase_if(known, [](const auto& each) { return each.second.expired(); });
-    mappings().look_at = std::max(kFewMappings, 2 * known.size());
+    mappings->look_at = std::max(kFewMappings, 2 * known.size());
   }
   return made;
 }

@@ -294,12 +294,17 @@ constexpr VariableGroup kGroups[] = {
 };
 
 struct Fallbacks {
-  ProcessMutex mutex;
   std::map<std::string, std::string> values;
   std::map<std::string, std::string> sources;
 };
 
-Fallbacks& fallbacks() { return Runtime::one<Fallbacks>(); }
+Guarded<Fallbacks, ProcessMutex>& fallbacks() {
+  return Runtime::one<Guarded<Fallbacks, ProcessMutex>>();
+}
+
+struct Unknown {
+  std::atomic<bool> are_warned_of = false;
+};
 
 /// "LOG_LEVEL" may mean LOG, "IFNAME" SOCKET_IFNAME: they are misremembered, not mistyped.
 std::string containing(std::string_view word, std::span<const std::string_view> candidates) {
@@ -401,28 +406,25 @@ std::optional<std::string> read_variable(const std::string& name) {
   CCOLL_CHECK(is_known_variable(name), "{} is not in the table of variables", name);
   const char* const value = std::getenv(name.c_str());
   if (value != nullptr && *value != '\0') return value;
-  auto& other = fallbacks();
-  const std::lock_guard lock(other.mutex);
-  const auto found = other.values.find(name);
-  if (found == other.values.end()) return std::nullopt;
+  const auto other = fallbacks().lock();
+  const auto found = other->values.find(name);
+  if (found == other->values.end()) return std::nullopt;
   return found->second;
 }
 
 std::string set_as(const std::string& name) {
   const char* const value = std::getenv(name.c_str());
   if (value != nullptr && *value != '\0') return name;
-  auto& other = fallbacks();
-  const std::lock_guard lock(other.mutex);
-  const auto found = other.sources.find(name);
-  return found == other.sources.end() ? name : found->second;
+  const auto other = fallbacks().lock();
+  const auto found = other->sources.find(name);
+  return found == other->sources.end() ? name : found->second;
 }
 
 void set_fallbacks(std::map<std::string, std::string> values,
                    std::map<std::string, std::string> sources) {
-  auto& other = fallbacks();
-  const std::lock_guard lock(other.mutex);
-  other.values = std::move(values);
-  other.sources = std::move(sources);
+  const auto other = fallbacks().lock();
+  other->values = std::move(values);
+  other->sources = std::move(sources);
 }
 
 std::map<std::string, std::string> variables_that_begin_with(std::string_view prefix) {
@@ -484,8 +486,7 @@ std::vector<std::string> unknown_variables(std::span<const std::string> names) {
 }
 
 void warn_of_unknown_variables() {
-  static constinit std::atomic<bool> has_warned = false;
-  if (has_warned.exchange(true)) return;
+  if (Runtime::one<Unknown>().are_warned_of.exchange(true)) return;
   std::vector<std::string> names;
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);

@@ -8,6 +8,7 @@
 #include "core/text.hpp"
 #include "engine/describe.hpp"
 #include "system/log.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll {
 namespace {
@@ -54,6 +55,11 @@ std::string transports_text(const Introduction& facts) {
   return text;
 }
 
+/// By all communicators of a process.
+struct LoggedChoices {
+  std::atomic<std::size_t> count{0};
+};
+
 }  // namespace
 
 std::vector<std::string> introduction(const Introduction& facts) {
@@ -77,7 +83,7 @@ std::string choice_text(const Signature& signature, const Chosen& chosen) {
 }
 
 void log_choice(std::uint32_t rank, const Signature& signature, const Chosen& chosen) {
-  static std::atomic<std::size_t> logged{0};
+  auto& logged = Runtime::one<LoggedChoices>().count;
   auto level = LogLevel::debug;
   if (rank == 0 && log().tells(LogLevel::info) && logged < kMostChoicesLogged) {
     level = LogLevel::info;

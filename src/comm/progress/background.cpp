@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <asio/post.hpp>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 
 #include "comm/progress/progress.hpp"
 #include "comm/progress/spin_policy.hpp"
 #include "core/deadline.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll {
 namespace {
@@ -23,7 +25,10 @@ constexpr std::chrono::microseconds kTurn{200};
 constexpr std::chrono::microseconds kCourtesy{100};
 
 /// Backgrounds of this process that have something under way; one thread serves all.
-std::atomic<int> busy_backgrounds{0};
+struct BusyBackgrounds {
+  std::atomic<int> count{0};
+};
+std::atomic<int>& busy_backgrounds() { return Runtime::one<BusyBackgrounds>().count; }
 
 /// Makes the scheduler place this thread anew. If every core was busy when it woke this thread, it
 /// may leave it beside another rank's for milliseconds, although the core of a caller that sleeps
@@ -73,7 +78,7 @@ Background::~Background() {
 }
 
 void Background::set_busy(bool busy) {
-  if (busy_.exchange(busy) != busy) busy_backgrounds += busy ? 1 : -1;
+  if (busy_.exchange(busy) != busy) busy_backgrounds() += busy ? 1 : -1;
 }
 
 void Background::schedule() noexcept {
@@ -92,7 +97,7 @@ void Background::schedule() noexcept {
 
 bool Background::is_beside_busy_cores() const {
   const auto progress = progress_.lock();
-  return progress && progress->cores().are_filled && busy_backgrounds == 1;
+  return progress && progress->cores().are_filled && busy_backgrounds() == 1;
 }
 
 bool Background::is_due() const {
@@ -162,7 +167,9 @@ bool Background::turn(Owned owned, Progress& progress) {
   auto patience =
       progress.cores().are_oversubscribed ? SpinPolicy::short_one(true, false) : SpinPolicy(false);
   bool moved = true;
-  const auto goes_on = [&] { return moved || (busy_backgrounds == 1 && patience.keep_polling()); };
+  const auto goes_on = [&] {
+    return moved || (busy_backgrounds() == 1 && patience.keep_polling());
+  };
   while (goes_on() && operations.busy(owned) && !progress.is_wanted() && progress.now() < end) {
     moved = operations.advance(owned, Attention::awaited);
     if (moved) patience.reset();

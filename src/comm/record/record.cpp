@@ -8,6 +8,7 @@
 
 #include "engine/describe.hpp"
 #include "system/log.hpp"
+#include "system/runtime.hpp"
 #include "system/variables.hpp"
 #include "system/write_all.hpp"
 
@@ -44,6 +45,11 @@ dump::Message message_of(std::uint64_t number, const FlightRecorder::Message& re
   message.begun = times.of(recorded.begun);
   return message;
 }
+
+/// The obstacle of one dump is likely that of the others, too.
+struct LostDumps {
+  std::atomic<bool> are_told{false};
+};
 
 }  // namespace
 
@@ -133,9 +139,8 @@ bool Record::admits(std::string_view reason) {
 }
 
 void Record::write(const dump::Dump& made) const {
-  // The same obstacle is likely for the other dumps.
-  static std::atomic<bool> told{false};
-  if (auto written = write_file(path(), dump::to_json(made)); !written && !told.exchange(true))
+  auto written = write_file(path(), dump::to_json(made));
+  if (!written && !Runtime::one<LostDumps>().are_told.exchange(true))
     log().warn("CCOLL_DUMP: {}; the flight recorder of this rank is not saved",
                written.error().message);
 }

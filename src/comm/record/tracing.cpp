@@ -14,6 +14,7 @@
 #include "comm/record/trace/texts.hpp"
 #include "rendezvous/identity.hpp"
 #include "system/log.hpp"
+#include "system/runtime.hpp"
 #include "system/variables.hpp"
 
 namespace ccoll {
@@ -140,11 +141,15 @@ Result<std::unique_ptr<trace::Recorder>> recorder_in(const std::string& director
   return trace::Recorder::create(path, trace::to_text(about(whose, std::move(host_of))));
 }
 
+/// One warning will do: what stops one trace of a process stops the others.
+struct Obstacle {
+  std::atomic<bool> is_there{false};
+};
+
 }  // namespace
 
 std::unique_ptr<Tracing> Tracing::begin(const Whose& whose, std::vector<std::uint32_t> host_of) {
-  // One warning will do: what stops one trace stops the others.
-  static std::atomic<bool> in_vain{false};
+  auto& in_vain = Runtime::one<Obstacle>().is_there;
   const auto directory = read_variable("CCOLL_TRACE");
   if (!directory || in_vain) return nullptr;
   auto recorder = recorder_in(*directory, whose, std::move(host_of));

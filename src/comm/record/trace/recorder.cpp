@@ -14,9 +14,18 @@
 #include "core/os_error.hpp"
 #include "system/log.hpp"
 #include "system/read_file.hpp"
+#include "system/runtime.hpp"
 #include "system/write_all.hpp"
 
 namespace ccoll::trace {
+namespace {
+
+/// One warning is enough for all traces of a process.
+struct CutTraces {
+  std::atomic<bool> are_told{false};
+};
+
+}  // namespace
 
 bool Recorder::has_good_counter() {
   constexpr auto kSource = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -107,8 +116,7 @@ void Recorder::write_buffer() {
   if (!file_.open() || getpid() != process_) return;
   const int error = write_all(file_.number(), std::span(buffer_).first(used_));
   if (error == 0) return;
-  static std::atomic<bool> told{false};  // once, for all of a process's traces
-  if (!told.exchange(true))
+  if (!Runtime::one<CutTraces>().are_told.exchange(true))
     log().warn("CCOLL_TRACE: cannot write {}: {}; the trace ends here", path_, os_error(error));
   file_.close();
 }

@@ -108,7 +108,7 @@ class Handle final : public Control {
       on_service([](Hub& hub) { hub.leave(); });
       return hub_->run_actions();
     }
-    const auto end = std::chrono::steady_clock::now() + kLeaveWait;
+    const auto end = Clock::now() + kLeaveWait;
     begin_to_leave();
     if (!service_->catch_up()) return;
     Progress& progress = hub_->progress();
@@ -188,8 +188,8 @@ std::shared_ptr<Control> Control::make(std::shared_ptr<net::Service> service,
   return made;
 }
 
-void Control::decline(Store& store, std::uint32_t rank, std::uint64_t host,
-                      std::chrono::steady_clock::time_point began, const Failure& why) {
+void Control::decline(Store& store, std::uint32_t rank, std::uint64_t host, Clock::time_point began,
+                      const Failure& why) {
   control::leave_word(store, rank, {why, host, began, {}}, std::nullopt);
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ccoll/store.hpp"
+#include "core/deadline.hpp"
 #include "core/result.hpp"
 #include "core/signature.hpp"
 #include "net/listener.hpp"
@@ -125,14 +126,15 @@ class Control {
     /// rank belongs to another job, or to another start of this one. False if a program forms
     /// groups of its own at a store, one after the other.
     bool is_whole_job = false;
+    Now now = &Clock::now;  ///< the clock for its time limits
   };
 
   static std::shared_ptr<Control> make(std::shared_ptr<net::Service> service,
                                        const Membership& membership);
   /// For a rank on host `host` (PeerAddress::host) that has begun a start-up and cannot take part:
   /// says so, through the store, to the ranks that wait for it.
-  static void decline(Store& store, std::uint32_t rank, std::uint64_t host,
-                      std::chrono::steady_clock::time_point began, const Failure& why);
+  static void decline(Store& store, std::uint32_t rank, std::uint64_t host, Clock::time_point began,
+                      const Failure& why);
   virtual ~Control() = default;
 
   /// Takes a connection for Purpose::control from this rank's listener; on the service thread, also

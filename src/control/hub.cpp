@@ -24,11 +24,11 @@ Hub::Hub(const std::shared_ptr<net::Service>& service, const Control::Membership
     : service_(service),
       rank_(membership.rank),
       size_(membership.size),
-      tasks_(service->context(), *this),
+      tasks_(service->context(), *this, membership.now),
       caller_(service, membership),
       news_(membership.size),
       roster_(membership.rank, membership.size, caller_.row(), membership.rank0_text),
-      edges_(membership.rank, membership.size, traffic_),
+      edges_(membership.rank, membership.size, traffic_, membership.now),
       flooding_(membership.rank, membership.size, news_, edges_, tasks_, *this),
       publications_(membership.rank, membership.size, news_, edges_, flooding_),
       watch_(membership.heartbeat, stage_, edges_, flooding_, tasks_),
@@ -94,8 +94,7 @@ asio::awaitable<void> Hub::receive_call(std::shared_ptr<void> /*kept*/, net::Str
 }
 
 void Hub::tell_claim(const Failure& claim) {
-  if (stage_.is_leaving() || (stage_.is_decided() && Stage::Clock::now() > stage_.deadline()))
-    return;
+  if (stage_.is_leaving() || stage_.is_long_over(tasks_.now())) return;
   if (admission_.blame(claim))
     flooding_.flood(kEveryCommunicator, {claim.kind, "start-up: " + claim.message, claim.culprit});
 }

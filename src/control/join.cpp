@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <future>
 #include <map>
 
@@ -21,7 +22,6 @@ namespace ccoll::control {
 namespace {
 
 using std::chrono::milliseconds;
-using Clock = StartUp::Clock;
 
 /// How long one request waits for the parent's key. Between two requests, this rank checks whether
 /// others have given up.
@@ -48,11 +48,7 @@ constexpr milliseconds kLongestPause{250};
 class Joining {
  public:
   Joining(std::shared_ptr<Hub> hub, const Control::Membership& membership, Store& store)
-      : hub_(std::move(hub)),
-        progress_(hub_->progress()),
-        membership_(membership),
-        store_(store),
-        deadline_(deadline_after(membership.timeout)) {}
+      : hub_(std::move(hub)), progress_(hub_->progress()), membership_(membership), store_(store) {}
 
   Status run() {
     const std::stop_callback ended(patience_.stop, [hub = hub_, why = told_to_end()] {
@@ -87,9 +83,8 @@ class Joining {
 
   /// Waits for the outcome or the deadline.
   std::optional<Status> await_children() {
-    while (Clock::now() < deadline_) {
-      const auto soon = deadline_after(kLookForWords);
-      if (auto outcome = await_outcome(std::min(deadline_, soon))) return outcome;
+    while (now() < deadline_) {
+      if (auto outcome = await_outcome(std::min(deadline_, now() + kLookForWords))) return outcome;
       const Standing standing = look();
       if (const auto word = word_of(standing.unreported)) return give_up(*word);
       // Children and ring neighbours that have not come have no other way in.
@@ -130,7 +125,7 @@ class Joining {
 
   /// The failure: which ranks did not come within `waited`, and why, as far as that is known.
   Failure verdict(Standing standing, milliseconds waited) {
-    standing.refusal = net::last_refusal(began_).value_or("");
+    standing.refusal = net::last_refusal(refused_before_).value_or("");
     for (const auto& [rank, word] : doubtful_)
       if (!word.row) standing.declined.push_back(rank);
     auto failure = judge(standing, waited, store_);
@@ -147,15 +142,18 @@ class Joining {
 
   /// The time left, but at least one millisecond: a request needs some.
   milliseconds remaining() const {
-    const auto rest = std::chrono::duration_cast<milliseconds>(deadline_ - Clock::now());
+    const auto rest = std::chrono::duration_cast<milliseconds>(deadline_ - now());
     return std::max(rest, milliseconds(1));
   }
+
+  Clock::time_point now() const { return membership_.now(); }
 
   /// Waits for `is_over` or `until`; meanwhile reports missing ranks.
   template <typename IsOver>
   void wait_until(std::unique_lock<std::mutex>& lock, Clock::time_point until, IsOver is_over) {
-    while (!progress_.changed.wait_until(lock, std::min(until, report_at_), is_over)) {
-      if (Clock::now() >= until) return;
+    const auto rest = [&] { return std::min(until, report_at_) - now(); };
+    while (!progress_.changed.wait_until(lock, deadline_after(rest()), is_over)) {
+      if (now() >= until) return;
       lock.unlock();
       report_if_due();
       lock.lock();
@@ -163,15 +161,15 @@ class Joining {
   }
 
   void report_if_due() {
-    const auto now = Clock::now();
-    if (now < report_at_) return;
-    report_at_ = deadline_after(patience_.warn_after, now);
+    const auto time = now();
+    if (time < report_at_) return;
+    report_at_ = deadline_after(patience_.warn_after, time);
     // Not if the verdict is near.
-    if (deadline_ - now <= patience_.first_warning() / 4) return;
+    if (deadline_ - time <= patience_.first_warning() / 4) return;
     Standing standing = look();
     // Rank 0 knows best. Other ranks report only if they may have no path to it.
     if (membership_.rank != 0 && standing.parent_met) return;
-    const auto waited = std::chrono::duration_cast<milliseconds>(now - began_);
+    const auto waited = std::chrono::duration_cast<milliseconds>(time - began_);
     const auto found = verdict(std::move(standing), waited);
     if (patience_.is_left())
       log().warn("{}; rank {} keeps waiting", found.message, membership_.rank);
@@ -196,7 +194,7 @@ class Joining {
         // the key of one never hear of the other.
         std::optional<std::string> before;
         do {
-          if (Clock::now() > deadline_)
+          if (now() > deadline_)
             return fail(ErrorKind::timed_out, "start-up: the key '{}' of the store keeps changing",
                         key);
           before = read_key(store_, 0, remaining());
@@ -240,7 +238,7 @@ class Joining {
 
   /// The other may have come at the same moment; this costs nothing if all goes well.
   Status watch_key() {
-    if (await_outcome(std::min(deadline_, Clock::now() + kSecondLook))) return {};
+    if (await_outcome(std::min(deadline_, now() + kSecondLook))) return {};
     return check_alone();
   }
 
@@ -289,13 +287,13 @@ class Joining {
   Status reach_parent() {
     milliseconds pause = kFirstPause;
     net::Lack lack;
-    auto look_at = deadline_after(kLookForWords);
-    while (Clock::now() < deadline_ && !await_outcome(Clock::now())) {
+    auto look_at = now() + kLookForWords;
+    while (now() < deadline_ && !await_outcome(now())) {
       report_if_due();
-      if (Clock::now() >= look_at) {
+      if (now() >= look_at) {
         // The parent may have died. Rank 0 hears of that from the ranks that had met it.
         if (auto word = word_of({0})) return tl::unexpected<Failure>(std::move(*word));
-        look_at = deadline_after(kLookForWords);
+        look_at = now() + kLookForWords;
       }
       const auto row = read_parent();
       CCOLL_TRY(not_in_child());
@@ -304,9 +302,9 @@ class Joining {
       if (*row) {
         const auto status = attempt(**row);
         if (!status || *status) return {};
-        if (lack.lasts(status->error())) return *status;
+        if (lack.lasts(status->error(), now())) return *status;
       }
-      await_outcome(std::min(deadline_, deadline_after(pause)));
+      await_outcome(std::min(deadline_, deadline_after(pause, now())));
       pause = std::min(2 * pause, kLongestPause);
     }
     return {};
@@ -324,8 +322,8 @@ class Joining {
   /// Reports to a parent that this rank has not met why it does not come. Otherwise the others
   /// would wait for it until their time limit.
   void tell_parent() {
-    const bool decided = await_outcome(Clock::now()).has_value();
-    if (membership_.rank == 0 || Clock::now() >= deadline_ || !decided || look().parent_met) return;
+    const bool decided = await_outcome(now()).has_value();
+    if (membership_.rank == 0 || now() >= deadline_ || !decided || look().parent_met) return;
     try {
       // A rank that was told to end does not use the store, which may not answer.
       const auto parent =
@@ -366,7 +364,7 @@ class Joining {
     // A wait that the token ends may fail before the token's callback in run() is called.
     const auto why = patience_.is_left() ? failure : told_to_end();
     on_service([why](Hub& hub) { hub.start_up().give_up(why); });
-    if (const auto outcome = await_outcome(Clock::now() + kServiceLimit)) return *outcome;
+    if (const auto outcome = await_outcome(now() + kServiceLimit)) return *outcome;
     return tl::unexpected<Failure>(why);
   }
 
@@ -375,12 +373,13 @@ class Joining {
   const Control::Membership& membership_;
   Store& store_;
   const Patience patience_ = Patience::of_thread();
-  const Clock::time_point began_ = Clock::now();
-  const Clock::time_point deadline_;
+  const Clock::time_point began_ = now();
+  const std::uint64_t refused_before_ = net::refused_ccolls();
+  const Clock::time_point deadline_ = deadline_after(membership_.timeout, began_);
   Clock::time_point report_at_ = patience_.warn_after.count() > 0
                                      ? deadline_after(patience_.first_warning(), began_)
                                      : Clock::time_point::max();
-  const ThisStart this_start_{membership_.address.host};
+  const ThisStart this_start_{membership_.address.host, membership_.now};
   std::optional<std::string> own_key_;      ///< once the store has it
   std::optional<Row> parent_;               ///< as last read
   std::map<std::uint32_t, Word> doubtful_;  ///< by rank: words of this start-up or an earlier one

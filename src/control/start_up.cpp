@@ -28,11 +28,6 @@ constexpr milliseconds kFarewellLimit{500};
 /// Limit of a question to a process that announced itself as this rank, and may be gone.
 constexpr milliseconds kClaimLimit{1000};
 
-milliseconds until(StartUp::Clock::time_point deadline) {
-  const auto left = std::chrono::duration_cast<milliseconds>(deadline - StartUp::Clock::now());
-  return std::max(left, milliseconds(1));
-}
-
 /// Reads the answer to our hello; none means welcome.
 Result<std::optional<Refusal>> read_answer(const Result<std::string>& payload, std::uint32_t peer) {
   if (!payload)
@@ -67,7 +62,7 @@ StartUp::StartUp(const Caller& caller, Stage& stage, Roster& roster, Edges& edge
 
 asio::awaitable<Status> StartUp::call(std::uint32_t peer, Row row) {
   auto reached =
-      co_await caller_.connect(row.address, std::min(kConnectLimit, until(stage_.deadline())));
+      co_await caller_.connect(row.address, std::min(kConnectLimit, stage_.left(tasks_.now())));
   if (!reached) co_return fail(ErrorKind::aborted, "start-up: the service has ended");
   Result<net::Stream>& connected = *reached;
   if (!connected && connected.error().kind == ErrorKind::exhausted)
@@ -85,7 +80,7 @@ asio::awaitable<Status> StartUp::call(std::uint32_t peer, Row row) {
   {
     // The limit of connecting does not apply: a callee that has counted us in would take hanging up
     // for our death.
-    const net::Deadline answered(stream, until(stage_.deadline()));
+    const net::Deadline answered(stream, stage_.left(tasks_.now()));
     std::string frame = encode(caller_.hello_to(row));
     traffic_.sent();
     asio::error_code ignored;  // then reading the answer fails, too
@@ -150,11 +145,11 @@ void StartUp::tell_attempt(Status status) {
 asio::awaitable<void> StartUp::call_successor(std::shared_ptr<void> /*kept*/) {
   const std::uint32_t peer = successor_of(caller_.rank(), caller_.size());
   net::Lack lack;
-  while (!stage_.is_decided() && Clock::now() < stage_.deadline()) {
+  while (stage_.may_try(tasks_.now())) {
     const Status status = co_await call(peer, roster_[peer]);
     if (status || stage_.is_decided()) co_return;
     last_trouble_ = status.error().message;
-    if (lack.lasts(status.error())) co_return give_up(status.error());
+    if (lack.lasts(status.error(), tasks_.now())) co_return give_up(status.error());
     asio::steady_timer pause(tasks_.context(), kPause);
     asio::error_code ignored;
     co_await pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));

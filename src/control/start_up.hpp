@@ -24,13 +24,12 @@
 #include "control/state/stage.hpp"
 #include "control/state/traffic_count.hpp"
 #include "control/wire.hpp"
+#include "core/deadline.hpp"
 
 namespace ccoll::control {
 
 class StartUp {
  public:
-  using Clock = std::chrono::steady_clock;
-
   /// Both call other ranks, and their owner takes the connections.
   class Owner : public Reconnection::Owner {
    public:

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "control/control.hpp"
+#include "core/deadline.hpp"
 #include "core/result.hpp"
 #include "net/peer_address.hpp"
 
@@ -156,9 +157,9 @@ std::optional<std::uint32_t> decode_beat(std::string_view body);
 /// The reason why a rank does not come to a start-up, or gave it up.
 struct Word {
   Failure why;
-  std::uint64_t host = 0;                         ///< PeerAddress::host of the rank
-  std::chrono::steady_clock::time_point began{};  ///< of its start-up, by that host's clock
-  std::optional<Row> row;                         ///< where it may still answer, if announced
+  std::uint64_t host = 0;     ///< PeerAddress::host of the rank
+  Clock::time_point began{};  ///< of its start-up, by that host's clock
+  std::optional<Row> row;     ///< where it may still answer, if announced
   friend bool operator==(const Word&, const Word&) = default;
 };
 

@@ -4,16 +4,19 @@
 #include <algorithm>
 #include <atomic>
 
+#include "system/runtime.hpp"
+
 namespace ccoll::control {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// How long a rank that ends waits for the store at most.
 constexpr std::chrono::milliseconds kLeaveWithin{250};
 
-/// When this process's last start-up ended; before there is one, about when the process began.
-std::atomic<Clock::time_point> last_end{Clock::now()};
+/// This process's last start-up.
+struct LastStart {
+  /// The time at which it ended; before there is one, about when the process began.
+  std::atomic<Clock::time_point> end{Clock::now()};
+};
 
 }  // namespace
 
@@ -33,8 +36,9 @@ void leave_word(Store& store, std::uint32_t rank, const Word& word,
   }
 }
 
-ThisStart::ThisStart(std::uint64_t host) : host_(host), began_(Clock::now()), since_(last_end) {}
+ThisStart::ThisStart(std::uint64_t host, Now now)
+    : host_(host), now_(now), began_(now()), since_(Runtime::one<LastStart>().end) {}
 
-ThisStart::~ThisStart() { last_end = Clock::now(); }
+ThisStart::~ThisStart() { Runtime::one<LastStart>().end = now_(); }
 
 }  // namespace ccoll::control

@@ -13,6 +13,7 @@
 
 #include "ccoll/store.hpp"
 #include "control/wire.hpp"
+#include "core/deadline.hpp"
 
 namespace ccoll::control {
 
@@ -31,7 +32,7 @@ void leave_word(Store& store, std::uint32_t rank, const Word& word,
 class ThisStart {
  public:
   /// A rank on host `host` begins it now.
-  explicit ThisStart(std::uint64_t host);
+  ThisStart(std::uint64_t host, Now now);
   ~ThisStart();
   ThisStart(const ThisStart&) = delete;
   ThisStart& operator=(const ThisStart&) = delete;
@@ -40,7 +41,8 @@ class ThisStart {
 
  private:
   const std::uint64_t host_;
-  const std::chrono::steady_clock::time_point began_, since_;
+  const Now now_;
+  const Clock::time_point began_, since_;
 };
 
 }  // namespace ccoll::control

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Time limits that do not overflow. Any code that adds a time to a clock uses this, unless the
-/// time is a constant of ours. tests/core/deadline_test.cpp looks for violations.
+/// The clock, and time limits that do not overflow. Any code that adds a time to a clock uses
+/// deadline_after(), unless the time is a constant of ours. tests/core/deadline_test.cpp looks for
+/// violations.
 
 #include <chrono>
 
@@ -10,12 +11,16 @@
 
 namespace ccoll {
 
+using Clock = std::chrono::steady_clock;
+/// The source of the time for what decides by time. It gets one when it is made: tests have their
+/// own, and need not wait. Threads and sockets wait by the Clock itself.
+using Now = Clock::time_point (*)();
+
 /// The moment `time` from now. More than a year, such as kNoLimit, becomes a year, and a negative
 /// time becomes now.
 template <typename Rep, typename Period>
-std::chrono::steady_clock::time_point deadline_after(
-    std::chrono::duration<Rep, Period> time,
-    std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now()) {
+Clock::time_point deadline_after(std::chrono::duration<Rep, Period> time,
+                                 Clock::time_point now = Clock::now()) {
   constexpr std::chrono::hours kLongest{24 * 365};
   if (time >= kLongest) return now + kLongest;
   return time > time.zero() ? now + time : now;

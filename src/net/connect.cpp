@@ -25,7 +25,6 @@ namespace {
 
 using asio::ip::tcp;
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 
 /// Time limit of one try: a host that drops our packets must not use up all the time.
@@ -201,9 +200,10 @@ asio::awaitable<Result<Stream>> connect(std::shared_ptr<Service> service, std::s
                      address);
     if (stream || !worth_retrying(stream.error())) co_return stream;
     const Milliseconds pause = pauses.next();
-    const auto next = deadline_after(pause);
+    const auto now = Clock::now();
+    const auto next = deadline_after(pause, now);
     const bool lacks = stream.error().kind == ErrorKind::exhausted;
-    if (lack.lasts(stream.error(), next) || (lacks && next >= deadline))
+    if (lack.lasts(stream.error(), now, next) || (lacks && next >= deadline))
       co_return fail(ErrorKind::exhausted, "no connection to {} at {}: {}", who, address,
                      stream.error().message);
     if (next >= deadline) {

@@ -45,21 +45,21 @@ bool Spare::restore() {
   return descriptor_.open();
 }
 
-void Spare::starve() {
+void Spare::starve(Clock::time_point now) {
   const std::lock_guard lock(mutex_);
-  if (!starves_since_) starves_since_ = std::chrono::steady_clock::now();
+  if (!starves_since_) starves_since_ = now;
 }
 
-bool Spare::starves(std::chrono::milliseconds limit) {
+bool Spare::starves(std::chrono::milliseconds limit, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
-  return starves_since_ && std::chrono::steady_clock::now() - *starves_since_ >= limit;
+  return starves_since_ && now - *starves_since_ >= limit;
 }
 
-std::optional<Failure> lack_of_descriptors(std::chrono::milliseconds limit) {
+std::optional<Failure> lack_of_descriptors(std::chrono::milliseconds limit, Clock::time_point now) {
   auto& [mutex, spare] = of_this_process();
   const std::lock_guard lock(mutex);
   const auto there = spare.lock();
-  if (there == nullptr || there->restore() || !there->starves(limit)) return std::nullopt;
+  if (there == nullptr || there->restore() || !there->starves(limit, now)) return std::nullopt;
   return Failure{ErrorKind::exhausted,
                  fmt::format("cannot accept connections: {}", os_error(EMFILE)), std::nullopt};
 }

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 
+#include "core/deadline.hpp"
 #include "core/result.hpp"
 #include "system/file_descriptor.hpp"
 
@@ -23,15 +24,17 @@ inline constexpr std::chrono::milliseconds kLackLimit{2000};
 /// other ranks. Not thread-safe.
 class Lack {
  public:
-  using Time = std::chrono::steady_clock::time_point;
+  using Time = Clock::time_point;
 
   /// An attempt has failed. Returns whether it lacks something, and at the time `next` of the next
   /// attempt all attempts will have done so for kLackLimit.
-  bool lasts(const Failure& failure, Time next = std::chrono::steady_clock::now()) {
+  bool lasts(const Failure& failure, Time now, Time next) {
     const bool lacks = failure.kind == ErrorKind::exhausted;
-    since_ = lacks ? std::min(since_, std::chrono::steady_clock::now()) : Time::max();
+    since_ = lacks ? std::min(since_, now) : Time::max();
     return lacks && next - since_ >= kLackLimit;
   }
+  /// The same if the next attempt follows at once.
+  bool lasts(const Failure& failure, Time now) { return lasts(failure, now, now); }
 
  private:
   Time since_ = Time::max();
@@ -50,14 +53,14 @@ class Spare {
   bool restore();
 
   /// A connection came, and there was no spare for it. Lasts until the spare can be opened again.
-  void starve();
+  void starve(Clock::time_point now = Clock::now());
   /// Whether that has lasted for `limit`.
-  bool starves(std::chrono::milliseconds limit);
+  bool starves(std::chrono::milliseconds limit, Clock::time_point now);
 
  private:
   std::mutex mutex_;
   FileDescriptor descriptor_;                                           // guarded by mutex_
-  std::optional<std::chrono::steady_clock::time_point> starves_since_;  // guarded by mutex_
+  std::optional<Clock::time_point> starves_since_;                      // guarded by mutex_
 };
 
 /// Whether descriptors are left for a connection that was let in. If not, the caller must say so to
@@ -65,6 +68,7 @@ class Spare {
 bool has_descriptors_left();
 
 /// The failure of a process that listens and has had no descriptor for any connection for `limit`.
-std::optional<Failure> lack_of_descriptors(std::chrono::milliseconds limit);
+std::optional<Failure> lack_of_descriptors(std::chrono::milliseconds limit,
+                                           Clock::time_point now = Clock::now());
 
 }  // namespace ccoll::net

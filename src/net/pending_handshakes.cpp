@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 #include <utility>
 
 #include "ccoll/strangers.hpp"
 #include "net/service.hpp"
 #include "system/locks.hpp"
 #include "system/log.hpp"
+#include "system/runtime.hpp"
 
 namespace ccoll::net {
 namespace {
@@ -17,50 +17,52 @@ namespace {
 /// With fewer, ranks of a large job would push each other out while they all connect at once.
 constexpr std::size_t kFewest = 16;
 
-std::atomic<std::size_t> listeners{0};
-std::atomic<std::size_t> own_hellos{0};
-std::atomic<std::uint64_t> all_refused{0};
-std::atomic<std::uint64_t> all_evicted{0};
-
-struct LastRefusal {
-  static LastRefusal& of_process() {
-    static LastRefusal last;
-    return last;
-  }
-  ProcessMutex mutex;
-  std::chrono::steady_clock::time_point when;  // guarded by mutex
-  std::string why;                             // guarded by mutex
+/// This process's.
+struct Counts {
+  std::atomic<std::size_t> listeners{0};
+  std::atomic<std::size_t> own_hellos{0};
+  std::atomic<std::uint64_t> refused{0};
+  std::atomic<std::uint64_t> evicted{0};
 };
+Counts& counts() { return Runtime::one<Counts>(); }
 
-/// Made before main: at its first use another thread could already be in fork().
-[[maybe_unused]] const auto& last_refusal_made_early = LastRefusal::of_process();
+struct RefusedCcolls {
+  std::uint64_t number = 0;
+  std::string last;  ///< why
+};
+Guarded<RefusedCcolls, ProcessMutex>& refused_ccolls_of_process() {
+  return Runtime::one<Guarded<RefusedCcolls, ProcessMutex>>();
+}
 
 }  // namespace
 
-OwnHello::OwnHello() { own_hellos.fetch_add(1, std::memory_order_relaxed); }
-OwnHello::~OwnHello() { own_hellos.fetch_sub(1, std::memory_order_relaxed); }
+OwnHello::OwnHello() { counts().own_hellos.fetch_add(1, std::memory_order_relaxed); }
+OwnHello::~OwnHello() { counts().own_hellos.fetch_sub(1, std::memory_order_relaxed); }
 
-std::optional<std::string> last_refusal(std::chrono::steady_clock::time_point since) {
-  auto& last = LastRefusal::of_process();
-  const std::lock_guard lock(last.mutex);
-  if (last.why.empty() || last.when < since) return std::nullopt;
-  return last.why;
+std::uint64_t refused_ccolls() {
+  return refused_ccolls_of_process().with([](const RefusedCcolls& all) { return all.number; });
+}
+
+std::optional<std::string> last_refusal(std::uint64_t before) {
+  return refused_ccolls_of_process().with([before](const RefusedCcolls& all) {
+    return all.number > before ? std::optional(all.last) : std::nullopt;
+  });
 }
 
 PendingHandshakes::PendingHandshakes(std::string where) : where_(std::move(where)) {
-  listeners.fetch_add(1, std::memory_order_relaxed);
+  counts().listeners.fetch_add(1, std::memory_order_relaxed);
 }
 
 PendingHandshakes::~PendingHandshakes() {
-  listeners.fetch_sub(1, std::memory_order_relaxed);
+  counts().listeners.fetch_sub(1, std::memory_order_relaxed);
   if (refusals_ > 0)
     log().info("{}: {} connections were refused during the handshake", where_, refusals_);
 }
 
 std::size_t PendingHandshakes::limit() {
-  const auto sharers = std::max<std::size_t>(listeners.load(std::memory_order_relaxed), 1);
+  const auto sharers = std::max<std::size_t>(counts().listeners.load(std::memory_order_relaxed), 1);
   return std::max(waiting_connections() / sharers, kFewest) +
-         own_hellos.load(std::memory_order_relaxed);
+         counts().own_hellos.load(std::memory_order_relaxed);
 }
 
 PendingHandshakes::Guest::Guest(PendingHandshakes& all, std::function<void()> close)
@@ -86,19 +88,19 @@ bool PendingHandshakes::evict_oldest() {
   guests_.pop_front();
   oldest->place_ = guests_.end();
   oldest->close_();
-  all_evicted.fetch_add(1, std::memory_order_relaxed);
+  counts().evicted.fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 
 void PendingHandshakes::refused(const Failure& why) {
   refusals_++;
-  all_refused.fetch_add(1, std::memory_order_relaxed);
+  counts().refused.fetch_add(1, std::memory_order_relaxed);
   log().debug("{}: connection refused: {}", where_, why.message);
   if (why.kind != ErrorKind::mismatch) return;
-  auto& last = LastRefusal::of_process();
-  const std::lock_guard lock(last.mutex);
-  last.when = std::chrono::steady_clock::now();
-  last.why = why.message;
+  refused_ccolls_of_process().with([&](RefusedCcolls& all) {
+    all.last = why.message;
+    all.number++;
+  });
 }
 
 void PendingHandshakes::close_all() {
@@ -113,8 +115,8 @@ void PendingHandshakes::close_all() {
 namespace ccoll {
 
 Strangers strangers() {
-  return {net::all_refused.load(std::memory_order_relaxed),
-          net::all_evicted.load(std::memory_order_relaxed)};
+  return {net::counts().refused.load(std::memory_order_relaxed),
+          net::counts().evicted.load(std::memory_order_relaxed)};
 }
 
 }  // namespace ccoll

@@ -6,7 +6,6 @@
 /// has been silent longest makes way for a new one, which is never refused. It also counts for
 /// ccoll::strangers.
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -31,9 +30,11 @@ class OwnHello {
   OwnHello& operator=(const OwnHello&) = delete;
 };
 
-/// The reason of the last refusal of a ccoll (another token, version or TLS) by this process's
-/// listeners since then. Empty if there was none. From any thread.
-std::optional<std::string> last_refusal(std::chrono::steady_clock::time_point since);
+/// How many ccolls with another token, version or TLS this process's listeners have refused. From
+/// any thread, like the next.
+std::uint64_t refused_ccolls();
+/// The reason of the last of these, if there are more than `before`.
+std::optional<std::string> last_refusal(std::uint64_t before);
 
 /// Used on the listener's service thread only.
 class PendingHandshakes {

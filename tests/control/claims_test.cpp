@@ -16,9 +16,11 @@ struct Told {
   Claim claim;
 };
 
-/// Each rank's start-up result at one store; it comes within `kSoon`, long before the limit.
 constexpr auto kSoon = 20s;
-std::vector<Status> outcomes(const std::vector<Told>& all, milliseconds apart = 0ms) {
+/// Each rank's start-up result at one store; it comes within `kSoon`, long before the limit. Begun
+/// in turn, each has asked the store for something before the next begins.
+enum class Begin { at_once, in_turn };
+std::vector<Status> outcomes(const std::vector<Told>& all, Begin begin = Begin::at_once) {
   CountingStore store;
   std::vector<Member> members;
   for (const Told& told : all)
@@ -27,8 +29,9 @@ std::vector<Status> outcomes(const std::vector<Told>& all, milliseconds apart = 
   const auto start = Clock::now();
   std::vector<std::future<Status>> joins;
   for (Member& member : members) {
+    const auto before = store.requests();
     joins.push_back(std::async(std::launch::async, [&] { return member.control->join(store); }));
-    std::this_thread::sleep_for(apart);
+    if (begin == Begin::in_turn) CHECK(eventually([&] { return store.requests() > before; }));
   }
   std::vector<Status> statuses;
   for (auto& join : joins) statuses.push_back(join.get());
@@ -48,22 +51,22 @@ void check_all(const std::vector<Status>& statuses, const std::vector<std::strin
 }  // namespace
 
 TEST_CASE("two processes that claim one rank are told to everyone, at once", "[control]") {
-  const auto apart = GENERATE(0ms, 100ms);
+  const auto begin = GENERATE(Begin::at_once, Begin::in_turn);
   for (const std::uint32_t twice : {1u, 2u, 3u}) {
-    CAPTURE(twice, apart.count());
+    CAPTURE(twice, static_cast<int>(begin));
     // Rank 4 does not come, so the start-up stays open.
     std::vector<Told> all = {{twice, 5, {99, 999}}};
     for (std::uint32_t rank = 0; rank < 4; rank++) all.push_back({rank, 5, {rank + 1, 100 + rank}});
     const auto first = "host 127.0.0.1, pid 999";
     const auto second = "host 127.0.0.1, pid " + std::to_string(100 + twice);
-    check_all(outcomes(all, apart),
+    check_all(outcomes(all, begin),
               {"two processes claim to be rank " + std::to_string(twice) + ": ", first, second});
   }
 }
 
 TEST_CASE("two processes that claim rank 0 are told to both, at once", "[control]") {
   for (int round = 0; round < 5; round++)
-    check_all(outcomes({{0, 2, {1, 101}}, {0, 2, {2, 102}}}, 100ms),
+    check_all(outcomes({{0, 2, {1, 101}}, {0, 2, {2, 102}}}, Begin::in_turn),
               {"two processes claim to be rank 0: ", "host 127.0.0.1, pid 101",
                "host 127.0.0.1, pid 102"});
 }
@@ -137,9 +140,9 @@ TEST_CASE("a job whose start-up is over does not end that of a larger one", "[co
 
 TEST_CASE("a job whose start-up is long over is not harmed by who claims one of its ranks",
           "[control]") {
-  Job job(1s);
+  Job job(120s);
   REQUIRE(job.joined);
-  std::this_thread::sleep_for(1200ms);
+  skip(121s);
   check_all({job.claim(1, 120s)}, {"two processes claim to be rank 1: "});
   for (auto& member : job.members) member.control->settle();
   for (const auto& recorder : job.recorders) CHECK(recorder->failures().empty());

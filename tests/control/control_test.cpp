@@ -302,8 +302,9 @@ TEST_CASE("the key of an earlier job is not taken for a rank's", "[control]") {
   }
   // The child starts first and finds the old key and a dead address; the parent overwrites it.
   Member child = make_member(1, 2, 20s);
+  const auto before = store.requests();
   auto joined = std::async(std::launch::async, [&] { return child.control->join(store); });
-  std::this_thread::sleep_for(100ms);
+  REQUIRE(eventually([&] { return store.requests() > before + 1; }));  // it has asked for the key
   Member parent = make_member(0, 2, 20s);
   const Status status = parent.control->join(store);
   INFO((status ? std::string() : status.error().message));

@@ -191,6 +191,7 @@ Member make_member(std::uint32_t rank, std::uint32_t size, milliseconds timeout,
   membership.rank0_text = "told by rank " + std::to_string(rank);
   membership.timeout = timeout;
   membership.heartbeat = heartbeat;
+  membership.now = &now_with_skips;
   member.control = Control::make(member.service, membership);
   const std::lock_guard lock(slot->mutex);
   slot->control = member.control;

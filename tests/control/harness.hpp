@@ -2,7 +2,8 @@
 #pragma once
 
 /// Ranks for the tests of control: threads of this process, each with a listener on loopback, that
-/// meet at a store which counts its keys. There is also a store for ranks that are processes.
+/// meet at a store which counts its keys. They decide by a clock that a test can set on. There is
+/// also a store for ranks that are processes.
 
 #include <unistd.h>
 
@@ -19,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "clock.hpp"
 #include "control/control.hpp"
 #include "net/listener.hpp"
 #include "net/service.hpp"
@@ -26,7 +28,6 @@
 namespace ccoll::testing {
 
 using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
 
 /// The store functions that control needs, and no others.
 class SmallStore : public Store {

@@ -6,7 +6,9 @@
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 #include <asio/read.hpp>
+#include <asio/write.hpp>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -18,8 +20,13 @@
 #include "control/connections/edges.hpp"
 #include "control/connections/tasks.hpp"
 #include "control/wire.hpp"
+#include "core/deadline.hpp"
 
 namespace ccoll::control {
+
+/// The time that the parts' clock shows: it stands still until a test sets it.
+inline Clock::time_point shown{std::chrono::hours(1)};
+inline Clock::time_point now_shown() { return shown; }
 
 /// Owns tasks, and counts what they throw.
 class TaskOwner final : public Tasks::Owner, public std::enable_shared_from_this<TaskOwner> {
@@ -31,7 +38,7 @@ class TaskOwner final : public Tasks::Owner, public std::enable_shared_from_this
   void break_down() noexcept override { thrown++; }
 
   asio::io_context& context;
-  const Tasks tasks{context, *this};
+  const Tasks tasks{context, *this, &now_shown};
   std::vector<std::string> failures;
   int thrown = 0;
 };
@@ -43,7 +50,7 @@ class Wires {
   Edges edges;
 
   Wires(asio::io_context& context, std::uint32_t rank, std::uint32_t size)
-      : edges(rank, size, traffic), context_(context) {}
+      : edges(rank, size, traffic, &now_shown), context_(context) {}
 
   void add(std::uint32_t peer) {
     using asio::ip::tcp;
@@ -52,6 +59,10 @@ class Wires {
     near.connect(acceptor.local_endpoint());
     far_.emplace(peer, acceptor.accept());
     edges.add(net::Stream(std::move(near)), peer, {}, {});
+  }
+  /// `peer` says something; to be read, its edge must have been started.
+  void say(std::uint32_t peer, const std::string& frame) {
+    asio::write(far_.at(peer), asio::buffer(frame));
   }
   /// The types of the frames that `peer` has got since the last call.
   std::vector<Type> got(std::uint32_t peer) {

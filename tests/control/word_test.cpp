@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <future>
 
+#include "control/tree.hpp"
 #include "control/word.hpp"
 #include "harness.hpp"
 
@@ -20,6 +21,19 @@ Failure why_of(std::uint32_t rank) {
   return {ErrorKind::exhausted, fmt::format("rank {} has no descriptor", rank), rank};
 }
 
+/// Connections of the tree between the others.
+std::size_t connections_without(std::uint32_t absent) {
+  std::size_t count = 0;
+  for (std::uint32_t rank = 1; rank < kSize; rank++)
+    if (rank != absent && control::parent_of(rank) != absent) count++;
+  return count;
+}
+std::size_t opened(const std::vector<Member>& members) {
+  std::size_t count = 0;
+  for (const Member& member : members) count += member.control->statistics().opened;
+  return count;
+}
+
 }  // namespace
 
 TEST_CASE("a rank that declines ends the start-up of those who wait for it, and of nobody later",
@@ -34,8 +48,8 @@ TEST_CASE("a rank that declines ends the start-up of those who wait for it, and 
   std::vector<std::future<Status>> outcomes;
   for (auto& member : members)
     outcomes.push_back(std::async(std::launch::async, [&] { return member.control->join(store); }));
-  std::this_thread::sleep_for(100ms);
-  Control::decline(store, absent, kHost, Clock::now(), why_of(absent));
+  REQUIRE(eventually([&] { return opened(members) >= connections_without(absent); }));
+  Control::decline(store, absent, kHost, now_with_skips(), why_of(absent));
   for (auto& outcome : outcomes) {
     const auto status = outcome.get();
     REQUIRE_FALSE(status);
@@ -50,7 +64,7 @@ TEST_CASE("a rank that declines ends the start-up of those who wait for it, and 
 TEST_CASE("an earlier start-up's word ends none, but is told where its rank does not come again",
           "[control]") {
   CountingStore store;
-  Control::decline(store, 0, kHost, Clock::now() - 24h, why_of(0));
+  Control::decline(store, 0, kHost, now_with_skips() - 24h, why_of(0));
   Member late = make_member(1, 2, 500ms);
   const auto status = late.control->join(store);
   REQUIRE_FALSE(status);
@@ -62,7 +76,7 @@ TEST_CASE("an earlier start-up's word ends none, but is told where its rank does
 
 TEST_CASE("words of other hosts, whose clocks are others, end no start-up", "[control]") {
   CountingStore store;
-  Control::decline(store, 1, kHost + 1, Clock::now() + 24h, why_of(1));
+  Control::decline(store, 1, kHost + 1, now_with_skips() + 24h, why_of(1));
   Member root = make_member(0, 2, 1500ms);
   const auto status = root.control->join(store);
   REQUIRE_FALSE(status);
@@ -76,7 +90,7 @@ TEST_CASE("words of other hosts, whose clocks are others, end no start-up", "[co
 TEST_CASE("no rank's word takes the place of another process's address", "[control]") {
   CountingStore store;
   const auto members = join_all(2, store);
-  Control::decline(store, 1, kHost, Clock::now(), why_of(1));
+  Control::decline(store, 1, kHost, now_with_skips(), why_of(1));
   CHECK(control::decode_key(store.get(control::key_of(1), 5000ms)));
 }
 

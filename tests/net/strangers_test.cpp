@@ -223,6 +223,23 @@ TEST_CASE("strangers: a client is no guest any more when it hears that it is in"
   CHECK(was_guest == !knows_token);
 }
 
+TEST_CASE("net: attempts fail for good once all have lacked something for a while", "[core]") {
+  const Failure lacks{ErrorKind::exhausted, "no descriptor", std::nullopt};
+  const Failure other{ErrorKind::timed_out, "no answer", std::nullopt};
+  const net::Lack::Time begin{1h};
+  const auto end = begin + net::kLackLimit;
+  net::Lack lack;
+  CHECK_FALSE(lack.lasts(other, begin, end + 1h));
+  CHECK_FALSE(lack.lasts(lacks, begin));
+  CHECK_FALSE(lack.lasts(lacks, begin + 1s, end - 1ns));
+  CHECK(lack.lasts(lacks, begin + 1s, end));
+  CHECK(lack.lasts(lacks, end));
+  // Another failure shows that it was there for a moment.
+  CHECK_FALSE(lack.lasts(other, end));
+  CHECK_FALSE(lack.lasts(lacks, end));
+  CHECK(lack.lasts(lacks, end + net::kLackLimit));
+}
+
 TEST_CASE("net: a process that has no descriptor for anybody says so after a while", "[core]") {
   const auto spare = net::Spare::of_process();
   REQUIRE(spare->restore());
@@ -235,9 +252,11 @@ TEST_CASE("net: a process that has no descriptor for anybody says so after a whi
     // Somebody else takes the descriptor that the spare had.
     const FileDescriptor taken(::dup(0));
     CHECK_FALSE(net::lack_of_descriptors(0ms));
-    spare->starve();
-    CHECK_FALSE(net::lack_of_descriptors(1h));
-    const auto lack = net::lack_of_descriptors(0ms);
+    const auto begin = Clock::now();
+    spare->starve(begin);
+    spare->starve(begin + 1h);  // it still does
+    CHECK_FALSE(net::lack_of_descriptors(2h, begin + 2h - 1ns));
+    const auto lack = net::lack_of_descriptors(2h, begin + 2h);
     REQUIRE(lack);
     CHECK(lack->kind == ErrorKind::exhausted);
   }

@@ -14,13 +14,12 @@
 
 #include "ccoll/communicator.hpp"
 #include "comm/progress/endings.hpp"
+#include "core/deadline.hpp"
 #include "core/result.hpp"
 
 namespace ccoll {
 
 class Progress;
-
-using Clock = std::chrono::steady_clock;
 
 /// Since when an operation has stood still, as seen by a thread that looks now and then.
 struct Standstill {

@@ -13,6 +13,7 @@
 
 #include "comm/progress/operation.hpp"
 #include "comm/progress/turns.hpp"
+#include "core/deadline.hpp"
 #include "core/result.hpp"
 #include "schedule/problem.hpp"
 #include "transport/waiter.hpp"
@@ -54,9 +55,7 @@ class Progress {
     bool are_filled = false;          ///< each rank has a core, and few have a second one
   };
 
-  /// The clock for time limits; tests have their own.
-  using Now = Clock::time_point (*)();
-
+  /// `now`: the clock for time limits.
   Progress(Operations& operations, std::shared_ptr<Waiter> waiter, Now now = &Clock::now);
   ~Progress();
   Progress(const Progress&) = delete;

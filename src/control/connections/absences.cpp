@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/deadline.hpp"
-
 namespace ccoll::control {
 
 void Absences::add(std::uint32_t rank) {
-  if (!until_.try_emplace(rank, deadline_after(patience_)).second) return;
+  if (!until_.try_emplace(rank, deadline_after(patience_, tasks_.now())).second) return;
   if (until_.size() == 1) await_first();
 }
 
@@ -17,13 +15,13 @@ void Absences::await_first() {
   const auto first =
       std::ranges::min_element(until_, {}, [](const auto& entry) { return entry.second; });
   if (first == until_.end()) return;
-  timer_.expires_at(first->second);
-  tasks_.await(timer_, [this] { end_due(); });
+  timer_.expires_after(first->second - tasks_.now());
+  tasks_.await(timer_, [this] { end_due(tasks_.now()); });
 }
 
-void Absences::end_due() {
+void Absences::end_due(Clock::time_point now) {
   std::vector<std::uint32_t> due;
-  std::erase_if(until_, [&, now = Clock::now()](const auto& entry) {
+  std::erase_if(until_, [&](const auto& entry) {
     const bool is_due = entry.second <= now;
     if (is_due) due.push_back(entry.first);
     return is_due;

@@ -13,13 +13,12 @@
 #include <utility>
 
 #include "control/connections/tasks.hpp"
+#include "core/deadline.hpp"
 
 namespace ccoll::control {
 
 class Absences {
  public:
-  using Clock = std::chrono::steady_clock;
-
   static constexpr std::chrono::milliseconds kPatience{1000};
 
   /// `over(rank)`: the time to say why that rank is absent is over.
@@ -30,12 +29,13 @@ class Absences {
   bool contains(std::uint32_t rank) const { return until_.contains(rank); }
   /// Nobody listens there.
   void add(std::uint32_t rank);
+  /// Ends the time of those for which it is over at `now`. Its timer calls this.
+  void end_due(Clock::time_point now);
   /// Nobody waits any longer.
   void stop() { timer_.cancel(); }
 
  private:
   void await_first();
-  void end_due();
 
   const Tasks& tasks_;
   const std::function<void(std::uint32_t)> over_;

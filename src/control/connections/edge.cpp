@@ -13,12 +13,13 @@ constexpr std::size_t kChunk = 4096;
 }  // namespace
 
 Edge::Edge(net::Stream stream, std::uint32_t peer, const PeerAddress& address,
-           std::weak_ptr<Owner> owner, std::size_t frame_limit)
+           std::weak_ptr<Owner> owner, std::size_t frame_limit, Now now)
     : stream_(std::move(stream)),
       outbox_(stream_, kMaxBacklog, [this](const Failure& failure) { break_down(failure); }),
       peer_(peer),
       address_(address),
       owner_(std::move(owner)),
+      now_(now),
       frame_limit_(frame_limit) {
   asio::error_code ignored;  // reading detects a dead socket
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
@@ -46,7 +47,7 @@ asio::awaitable<void> Edge::read(std::shared_ptr<Edge> /*self*/) {
     incoming_.resize(before + count);
     if (count > 0) {
       has_heard_ = true;
-      last_heard_ = Clock::now();
+      last_heard_ = now_();
     }
     if (error == asio::error::eof) {
       why = outbox_.trouble().empty()

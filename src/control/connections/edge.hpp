@@ -12,6 +12,7 @@
 #include <string>
 
 #include "control/wire.hpp"
+#include "core/deadline.hpp"
 #include "net/wire/outbox.hpp"
 #include "net/wire/stream.hpp"
 
@@ -19,8 +20,6 @@ namespace ccoll::control {
 
 class Edge final : public std::enable_shared_from_this<Edge> {
  public:
-  using Clock = std::chrono::steady_clock;
-
   class Owner {
    public:
     virtual ~Owner() = default;
@@ -36,7 +35,7 @@ class Edge final : public std::enable_shared_from_this<Edge> {
   static constexpr std::size_t kMaxBacklog = std::size_t{64} << 20;
 
   Edge(net::Stream stream, std::uint32_t peer, const PeerAddress& address,
-       std::weak_ptr<Owner> owner, std::size_t frame_limit);
+       std::weak_ptr<Owner> owner, std::size_t frame_limit, Now now);
 
   /// Begins to read. Call once, after construction.
   void start();
@@ -79,9 +78,10 @@ class Edge final : public std::enable_shared_from_this<Edge> {
   const std::uint32_t peer_;
   const PeerAddress address_;
   const std::weak_ptr<Owner> owner_;
+  const Now now_;
   std::size_t frame_limit_;
   std::string incoming_;
-  Clock::time_point last_heard_ = Clock::now();
+  Clock::time_point last_heard_ = now_();
   bool has_heard_ = false;  ///< since the last check, like the next one
   bool has_sent_ = false;
   std::chrono::milliseconds silent_for_{0};

@@ -21,8 +21,8 @@ Edge* Edges::nearest(std::uint32_t rank) const {
 
 std::shared_ptr<Edge> Edges::add(net::Stream stream, std::uint32_t peer, const PeerAddress& address,
                                  std::weak_ptr<Edge::Owner> owner) {
-  auto edge =
-      std::make_shared<Edge>(std::move(stream), peer, address, std::move(owner), frame_limit_);
+  auto edge = std::make_shared<Edge>(std::move(stream), peer, address, std::move(owner),
+                                     frame_limit_, now_);
   edges_[peer] = edge;
   return edge;
 }

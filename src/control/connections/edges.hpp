@@ -14,6 +14,7 @@
 #include "control/connections/edge.hpp"
 #include "control/state/traffic_count.hpp"
 #include "control/wire.hpp"
+#include "core/deadline.hpp"
 
 namespace ccoll::control {
 
@@ -21,8 +22,8 @@ class Edges {
  public:
   using Map = std::map<std::uint32_t, std::shared_ptr<Edge>>;
 
-  Edges(std::uint32_t rank, std::uint32_t size, TrafficCount& traffic)
-      : rank_(rank), frame_limit_(max_start_frame(size)), traffic_(traffic) {}
+  Edges(std::uint32_t rank, std::uint32_t size, TrafficCount& traffic, Now now)
+      : rank_(rank), frame_limit_(max_start_frame(size)), traffic_(traffic), now_(now) {}
 
   Map::const_iterator begin() const { return edges_.begin(); }
   Map::const_iterator end() const { return edges_.end(); }
@@ -57,6 +58,7 @@ class Edges {
   const std::uint32_t rank_;
   std::size_t frame_limit_;
   TrafficCount& traffic_;
+  const Now now_;
   Map edges_;
   std::vector<std::shared_ptr<Edge>> dismissed_;
 };

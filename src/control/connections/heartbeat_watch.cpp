@@ -48,7 +48,7 @@ void HeartbeatWatch::look_at_peers() {
       silent.push_back(edge);
   }
   for (const auto& edge : silent) {
-    const std::chrono::duration<double> since = Edge::Clock::now() - edge->last_heard();
+    const std::chrono::duration<double> since = tasks_.now() - edge->last_heard();
     flooding_.lose(
         edge->peer(), edge->address(),
         fmt::format("nothing has come from it for {:.1f} s (the heartbeat's limit is {})",

@@ -3,7 +3,7 @@
 
 /// Detects a peer that is gone although its connections never close: it was stopped, its host
 /// vanished, a cable was pulled. Each end of a control connection sends something at least every
-/// tenth of the limit, and counts the other as lost after nine tenths of silence. Silence is
+/// fifth of the limit, and counts the other as lost after nine tenths of silence. Silence is
 /// measured by an end's own checks. So a process that was itself stopped, or had no processor, has
 /// lost nobody when it goes on. Its peers get as much time as if it had not been away.
 ///
@@ -41,11 +41,12 @@ class HeartbeatWatch {
   void keep_watch();
   /// A peer's heartbeat has come.
   Status beat(Edge& edge, std::string_view body);
+  /// The check for which keep_watch() sets a timer.
+  void look_at_peers();
   void stop() { timer_.cancel(); }
 
  private:
   void send_beat(Edge& edge);
-  void look_at_peers();
 
   Heartbeat heartbeat_;
   const Stage& stage_;

@@ -25,7 +25,7 @@ bool says_gone(const Result<std::string>& payload) {
 void LivenessProbe::probe(const std::vector<std::uint32_t>& ranks) {
   if (stage_.is_leaving() || !stage_.has_joined()) return;
   for (const std::uint32_t rank : ranks)
-    if (rank < caller_.size() && rank != caller_.rank()) probes_.want(rank, Clock::now());
+    if (rank < caller_.size() && rank != caller_.rank()) probes_.want(rank, tasks_.now());
   ask_next();
 }
 
@@ -64,7 +64,7 @@ asio::awaitable<void> LivenessProbe::ask(std::shared_ptr<void> /*kept*/,
 
 void LivenessProbe::doubt(const Probes::Question& question, bool silent) {
   if (!silent || !has_limit()) return probes_.has_answered(question.rank);
-  const int times = probes_.is_silent(question, Clock::now(), heartbeat_);
+  const int times = probes_.is_silent(question, tasks_.now(), heartbeat_);
   if (times == 0 || !flooding_.news().has_losses()) return;
   flooding_.lose(question.rank, roster_[question.rank].address,
                  fmt::format("other ranks were lost, and it has not answered {} calls", times));

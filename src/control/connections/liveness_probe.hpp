@@ -42,8 +42,6 @@ class LivenessProbe {
   void probe(const std::vector<std::uint32_t>& ranks);
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   bool has_limit() const { return heartbeat_.count() > 0; }
   void ask_next();
   asio::awaitable<void> ask(std::shared_ptr<void> kept, Probes::Question question);

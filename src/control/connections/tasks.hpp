@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// The handlers and coroutines of one rank's control, which share its state. Each keeps the state's
-/// owner alive until it is over, and hands it what it throws. Service thread only.
+/// The handlers and coroutines of one rank's control, which share its state and one clock. Each
+/// keeps the state's owner alive until it is over, and hands it what it throws. Service thread
+/// only.
 
 #include <asio/awaitable.hpp>
 #include <asio/error_code.hpp>
@@ -14,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "core/deadline.hpp"
 #include "core/result.hpp"
 #include "net/service.hpp"
 
@@ -32,9 +34,12 @@ class Tasks {
     virtual void break_down() noexcept = 0;
   };
 
-  Tasks(asio::io_context& context, Owner& owner) : context_(context), owner_(owner) {}
+  Tasks(asio::io_context& context, Owner& owner, Now now)
+      : context_(context), owner_(owner), now_(now) {}
 
   asio::io_context& context() const { return context_; }
+  /// The time by which the rank decides. Timers run by the Clock itself.
+  Clock::time_point now() const { return now_(); }
   /// A coroutine holds it: its own objects may refer to the owner's.
   std::shared_ptr<void> keep() const { return owner_.keep(); }
 
@@ -76,6 +81,7 @@ class Tasks {
 
   asio::io_context& context_;
   Owner& owner_;
+  const Now now_;
 };
 
 }  // namespace ccoll::control

@@ -12,11 +12,13 @@
 #include <optional>
 #include <set>
 
+#include "core/deadline.hpp"
+
 namespace ccoll::control {
 
 class Probes {
  public:
-  using Time = std::chrono::steady_clock::time_point;
+  using Time = Clock::time_point;
 
   static constexpr std::size_t kMostAtOnce = 32;
 

@@ -117,7 +117,7 @@ struct Fixture {
   Rounds rounds;
   std::shared_ptr<Progress> progress;
 
-  explicit Fixture(Progress::Now now = &Clock::now)
+  explicit Fixture(Now now = &Clock::now)
       : progress(std::make_shared<Progress>(rounds, value_or_throw(Waiter::make()), now)) {
     progress->start(service->context(), progress, {});
   }

@@ -40,10 +40,10 @@ class Handle final : public Control {
     CCOLL_CHECK(!service_->on_service_thread(), "join blocks");
     CCOLL_CHECK(!std::exchange(joined_, true), "join is called once");
     CCOLL_TRY(control::join(hub_, membership_, store));
-    const std::lock_guard lock(hub_->progress().mutex);
-    table_ = std::move(hub_->progress().table);
-    job_ = hub_->progress().job;
-    rank0_text_ = hub_->progress().rank0_text;
+    const auto reached = hub_->progress().state.lock();
+    table_ = std::move(reached->table);
+    job_ = reached->job;
+    rank0_text_ = reached->rank0_text;
     return {};
   }
 
@@ -112,8 +112,8 @@ class Handle final : public Control {
     begin_to_leave();
     if (!service_->catch_up()) return;
     Progress& progress = hub_->progress();
-    std::unique_lock lock(progress.mutex);
-    progress.changed.wait_until(lock, end, [&] { return progress.gone; });
+    progress.state.lock().wait_until(progress.changed, end,
+                                     [](const Progress::State& state) { return state.gone; });
   }
 
   /// Starts to leave, so that leave() has less to wait for.
@@ -148,10 +148,9 @@ class Present {
     // Destroyed before the service, which was made earlier. Objects of the program that were made
     // before this are destroyed later.
     static const AtExit at_exit;
-    const std::lock_guard lock(instance().mutex_);
-    auto& handles = instance().handles_;
-    std::erase_if(handles, [](const auto& each) { return each.expired(); });
-    handles.push_back(handle);
+    const auto handles = of_process().lock();
+    std::erase_if(*handles, [](const auto& each) { return each.expired(); });
+    handles->push_back(handle);
   }
 
  private:
@@ -160,13 +159,14 @@ class Present {
     ~AtExit() { leave_all(); }
   };
 
-  static Present& instance() { return Runtime::one<Present>(); }
+  using Handles = Guarded<std::vector<std::weak_ptr<Handle>>, ProcessMutex>;
+  static Handles& of_process() { return Runtime::one<Handles>(); }
 
   static void leave_all() {
     std::vector<std::shared_ptr<Handle>> here;
     {
-      const std::lock_guard lock(instance().mutex_);
-      for (const auto& each : instance().handles_)
+      const auto handles = of_process().lock();
+      for (const auto& each : *handles)
         if (auto handle = each.lock(); handle && !handle->is_forked())
           here.push_back(std::move(handle));
     }
@@ -174,9 +174,6 @@ class Present {
     for (const auto& handle : here) handle->begin_to_leave();
     for (const auto& handle : here) handle->leave();
   }
-
-  ProcessMutex mutex_;
-  std::vector<std::weak_ptr<Handle>> handles_;  // guarded by mutex_
 };
 
 }  // namespace

@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +20,7 @@
 #include "core/signature.hpp"
 #include "net/listener.hpp"
 #include "net/peer_address.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll {
 
@@ -78,12 +78,14 @@ struct RollCall {
 
 /// State shared by the service thread and a thread that waits for a roll call.
 struct Headcount {
-  std::mutex mutex;
-  std::condition_variable changed;
-  /// guarded by mutex: the ranks of the job that are gone, ascending; set once
-  std::optional<Result<std::vector<std::uint32_t>>> gone;
-  /// guarded by mutex: the ranks whose word is missing for that
-  std::vector<std::uint32_t> awaited;
+  struct State {
+    /// The ranks of the job that are gone, ascending; set once.
+    std::optional<Result<std::vector<std::uint32_t>>> gone;
+    /// The ranks whose word is missing for that.
+    std::vector<std::uint32_t> awaited;
+  };
+  Guarded<State> state;
+  std::condition_variable changed;  ///< the state has
 };
 
 /// Receives a communicator's news. Called on the service thread; must not block.

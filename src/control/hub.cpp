@@ -2,7 +2,6 @@
 #include "control/hub.hpp"
 
 #include <exception>
-#include <mutex>
 #include <optional>
 #include <string_view>
 
@@ -245,8 +244,8 @@ void Hub::finish_leaving() {
   reconnection_.stop();
   watch_.stop();
   absences_.stop();
-  const std::lock_guard lock(progress_.mutex);
-  progress_.gone = true;
+  const auto reached = progress_.state.lock();
+  reached->gone = true;
   progress_.changed.notify_all();
 }
 

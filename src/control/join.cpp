@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <map>
 
@@ -16,6 +17,7 @@
 #include "core/patience.hpp"
 #include "net/lack.hpp"
 #include "net/pending_handshakes.hpp"
+#include "system/locks.hpp"
 #include "system/log.hpp"
 
 namespace ccoll::control {
@@ -148,15 +150,17 @@ class Joining {
 
   Clock::time_point now() const { return membership_.now(); }
 
+  using State = Progress::State;
+
   /// Waits for `is_over` or `until`; meanwhile reports missing ranks.
-  template <typename IsOver>
-  void wait_until(std::unique_lock<std::mutex>& lock, Clock::time_point until, IsOver is_over) {
+  void wait_until(Guarded<State>::Locked& reached, Clock::time_point until,
+                  bool (State::*is_over)() const) {
     const auto rest = [&] { return std::min(until, report_at_) - now(); };
-    while (!progress_.changed.wait_until(lock, deadline_after(rest()), is_over)) {
+    while (!reached.wait_until(progress_.changed, deadline_after(rest()), std::mem_fn(is_over))) {
       if (now() >= until) return;
-      lock.unlock();
+      reached.unlock();
       report_if_due();
-      lock.lock();
+      reached.lock();
     }
   }
 
@@ -176,9 +180,9 @@ class Joining {
   }
 
   std::optional<Status> await_outcome(Clock::time_point until) {
-    std::unique_lock lock(progress_.mutex);
-    wait_until(lock, until, [&] { return progress_.outcome.has_value(); });
-    return progress_.outcome;
+    auto reached = progress_.state.lock();
+    wait_until(reached, until, &State::is_decided);
+    return reached->outcome;
   }
 
   Status announce() {
@@ -229,11 +233,11 @@ class Joining {
   Status ask(const std::string& key) {
     const auto row = decode_key(key);
     if (!row || row->address.process == membership_.address.process) return {};
-    std::unique_lock lock(progress_.mutex);
-    progress_.attempt.reset();
+    auto reached = progress_.state.lock();
+    reached->attempt.reset();
     on_service([row = *row](Hub& hub) { hub.start_up().ask_claimant(row); });
-    wait_until(lock, deadline_, [&] { return progress_.attempt.has_value() || progress_.outcome; });
-    return progress_.attempt.value_or(Status{});
+    wait_until(reached, deadline_, &State::is_attempt_over);
+    return reached->attempt.value_or(Status{});
   }
 
   /// The other may have come at the same moment; this costs nothing if all goes well.
@@ -312,11 +316,11 @@ class Joining {
 
   /// Returns none if the outcome or the deadline came first.
   std::optional<Status> attempt(const Row& parent) {
-    std::unique_lock lock(progress_.mutex);
-    progress_.attempt.reset();
+    auto reached = progress_.state.lock();
+    reached->attempt.reset();
     on_service([parent](Hub& hub) { hub.start_up().call_parent(parent); });
-    wait_until(lock, deadline_, [&] { return progress_.attempt.has_value() || progress_.outcome; });
-    return progress_.attempt;
+    wait_until(reached, deadline_, &State::is_attempt_over);
+    return reached->attempt;
   }
 
   /// Reports to a parent that this rank has not met why it does not come. Otherwise the others
@@ -331,11 +335,12 @@ class Joining {
               ? decode_key(store_.get(key_of(parent_of(membership_.rank)), kKeyThere))
               : parent_;
       if (!parent) return;
-      std::unique_lock lock(progress_.mutex);
-      progress_.attempt.reset();
+      auto reached = progress_.state.lock();
+      reached->attempt.reset();
       on_service([row = *parent](Hub& hub) { hub.start_up().call_parent(row); });
-      progress_.changed.wait_for(lock, patience_.is_left() ? kFarewell : kShortFarewell,
-                                 [&] { return progress_.attempt.has_value(); });
+      reached.wait_until(progress_.changed,
+                         deadline_after(patience_.is_left() ? kFarewell : kShortFarewell),
+                         [](const State& state) { return state.attempt.has_value(); });
     } catch (const std::exception&) {
       // The parent has not come, or the store has failed.
     }

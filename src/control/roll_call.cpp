@@ -149,8 +149,7 @@ void RollCalls::advance(Known& known, const News& news) {
   for (const auto rank : known.call.ranks)
     if (!gone.contains(rank) && !says_so(rank)) awaited.push_back(rank);
   if (awaited.empty()) return decide(known, count);
-  const std::lock_guard lock(known.waiting->mutex);
-  known.waiting->awaited = std::move(awaited);
+  known.waiting->state.lock()->awaited = std::move(awaited);
 }
 
 bool RollCalls::ended_by_others(Known& known, const Ranks& gone) {
@@ -203,8 +202,8 @@ void RollCalls::end(Known& known, Result<std::vector<std::uint32_t>> outcome) {
   const auto count = std::exchange(known.waiting, nullptr);
   if (!count) return;
   waiting_.erase({known.call.communicator, known.call.number});
-  const std::lock_guard lock(count->mutex);
-  if (!count->gone) count->gone = std::move(outcome);
+  const auto counted = count->state.lock();
+  if (!counted->gone) counted->gone = std::move(outcome);
   count->changed.notify_all();
 }
 

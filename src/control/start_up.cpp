@@ -5,7 +5,6 @@
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
-#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -137,8 +136,8 @@ asio::awaitable<void> StartUp::check_claim(std::shared_ptr<void> /*kept*/, Row o
 }
 
 void StartUp::tell_attempt(Status status) {
-  const std::lock_guard lock(progress_.mutex);
-  progress_.attempt = std::move(status);
+  const auto reached = progress_.state.lock();
+  reached->attempt = std::move(status);
   progress_.changed.notify_all();
 }
 
@@ -221,11 +220,11 @@ void StartUp::decide(const Status& outcome) {
   }
   stage_.decide(outcome.has_value());
   {
-    const std::lock_guard lock(progress_.mutex);
-    progress_.outcome = std::move(told);
-    progress_.table = std::move(table);
-    progress_.job = roster_[0].nonce;
-    progress_.rank0_text = std::move(rank0_text);
+    const auto reached = progress_.state.lock();
+    reached->outcome = std::move(told);
+    reached->table = std::move(table);
+    reached->job = roster_[0].nonce;
+    reached->rank0_text = std::move(rank0_text);
     progress_.changed.notify_all();
   }
   reconnection_.ensure();  // some may have left already

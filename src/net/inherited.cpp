@@ -19,6 +19,7 @@ namespace {
 constexpr std::size_t kMost = 65536;
 
 /// Each socket's inode by its number. It shows whether the number is still that socket's; 0: none.
+/// Not in the Runtime: a forked child reads them, and may run nothing that constructs.
 std::array<std::atomic<ino_t>, kMost> inodes;
 std::atomic<std::size_t> end{0};  // all numbers in use are less
 

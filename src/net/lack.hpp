@@ -7,12 +7,12 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
-#include <mutex>
 #include <optional>
 
 #include "core/deadline.hpp"
 #include "core/result.hpp"
 #include "system/file_descriptor.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll::net {
 
@@ -58,9 +58,11 @@ class Spare {
   bool starves(std::chrono::milliseconds limit, Clock::time_point now);
 
  private:
-  std::mutex mutex_;
-  FileDescriptor descriptor_;                                           // guarded by mutex_
-  std::optional<Clock::time_point> starves_since_;                      // guarded by mutex_
+  struct State {
+    FileDescriptor descriptor;
+    std::optional<Clock::time_point> starves_since;
+  };
+  Guarded<State> state_;
 };
 
 /// Whether descriptors are left for a connection that was let in. If not, the caller must say so to

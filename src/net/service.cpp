@@ -12,7 +12,6 @@
 #include <asio/steady_timer.hpp>
 #include <atomic>
 #include <future>
-#include <mutex>
 #include <new>
 #include <optional>
 #include <system_error>
@@ -75,17 +74,25 @@ void run(Loop& loop) {
 
 class ThreadService;
 
-struct Instance {
-  ProcessMutex mutex;
-  std::weak_ptr<ThreadService> service;             // guarded by mutex
-  std::vector<std::shared_future<void>> abandoned;  // guarded by mutex; the threads' ends
+/// A thread that was held when its Service ended.
+struct Abandoned {
+  std::shared_future<void> end;
+  pid_t process = ::getpid();
+
+  /// Whether nobody needs to wait for it: a child that another thread forks has no such thread.
+  bool is_gone(std::chrono::milliseconds limit) const {
+    return process != ::getpid() || is_over(end, limit);
+  }
 };
 
-Instance& instance() { return Runtime::one<Instance>(); }
+struct Services {
+  std::weak_ptr<ThreadService> shared;
+  std::vector<Abandoned> abandoned;
+};
 
-/// Runs before main, when no thread forks yet.
-[[maybe_unused]] const int fork_registered =
-    pthread_atfork(nullptr, nullptr, [] { instance().abandoned.clear(); });
+Guarded<Services, ProcessMutex>& services() {
+  return Runtime::one<Guarded<Services, ProcessMutex>>();
+}
 
 class ThreadService final : public Service {
  public:
@@ -120,10 +127,9 @@ class ThreadService final : public Service {
       return;
     }
     thread_.detach();
-    const std::lock_guard lock(instance().mutex);
-    auto& abandoned = instance().abandoned;
-    std::erase_if(abandoned, [](const auto& end) { return is_over(end, 0ms); });
-    abandoned.push_back(end_);
+    const auto all = services().lock();
+    std::erase_if(all->abandoned, [](const auto& each) { return each.is_gone(0ms); });
+    all->abandoned.push_back({end_});
   }
 
   /// Ends the thread although another object still holds the Service.
@@ -150,12 +156,11 @@ class ThreadService final : public Service {
  private:
   /// Waits until the thread has done it, but not a second time for a thread that is still held.
   bool is_in_time(const std::shared_future<void>& done) {
-    std::unique_lock lock(overdue_mutex_);
-    const bool is_held = overdue_.valid() && !is_over(overdue_, 0ms);
-    lock.unlock();
+    const bool is_held = overdue_.with([](const std::shared_future<void>& overdue) {
+      return overdue.valid() && !is_over(overdue, 0ms);
+    });
     if (is_over(done, is_held ? 0ms : kHeldLimit)) return true;
-    lock.lock();
-    overdue_ = done;
+    *overdue_.lock() = done;
     return false;
   }
 
@@ -165,8 +170,7 @@ class ThreadService final : public Service {
   std::shared_future<void> end_;  // immutable after construction; the thread's end
   const pid_t process_ = ::getpid();
   std::atomic<bool> ended_{false};
-  std::mutex overdue_mutex_;
-  std::shared_future<void> overdue_;  // guarded by overdue_mutex_; the wait for it timed out
+  Guarded<std::shared_future<void>> overdue_;  ///< the wait for it timed out
 };
 
 /// A connection attempt in progress may hold the Service when the process exits. Its thread must
@@ -174,13 +178,13 @@ class ThreadService final : public Service {
 /// Service ended, unless it still is.
 struct EndAtExit {
   ~EndAtExit() {
-    std::unique_lock lock(instance().mutex);
-    const auto service = instance().service.lock();
-    const auto abandoned = instance().abandoned;
+    auto all = services().lock();
+    const auto service = all->shared.lock();
+    const auto abandoned = all->abandoned;
     // The thread may be about to fork, and fork waits for the lock's holder.
-    lock.unlock();
+    all.unlock();
     if (service) service->finish();
-    for (const auto& end : abandoned) is_over(end, kHeldLimit);
+    for (const auto& each : abandoned) each.is_gone(kHeldLimit);
   }
 };
 
@@ -265,11 +269,11 @@ static std::shared_ptr<ThreadService> start(const char* name) {
 std::shared_ptr<Service> Service::shared() {
   const UsingOpenSsl use;
   static const EndAtExit end_at_exit;
-  const std::lock_guard lock(instance().mutex);
-  auto service = instance().service.lock();
+  const auto all = services().lock();
+  auto service = all->shared.lock();
   if (!service || service->has_ended() || service->is_forked()) {
     service = start("ccoll-service");
-    instance().service = service;
+    all->shared = service;
   }
   return service;
 }

@@ -6,10 +6,11 @@
 #include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "core/deadline.hpp"
 #include "net/service.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll::net {
 
@@ -19,16 +20,16 @@ class Silenceable {
   using Function = std::function<void(Args...)>;
 
   explicit Silenceable(Function function)
-      : function_(std::make_shared<const Function>(std::move(function))) {}
+      : state_(State{std::make_shared<const Function>(std::move(function))}) {}
 
   /// Calls the function on the service thread. Does nothing once silence() has been called.
   void call(Args... args) {
     // A copy is kept here: the call itself may silence the function and so destroy its parts.
     std::shared_ptr<const Function> function;
     {
-      const std::lock_guard lock(mutex_);
-      function = function_;
-      runs_ = function != nullptr;
+      const auto state = state_.lock();
+      function = state->function;
+      state->runs = function != nullptr;
     }
     if (!function) return;
     const Run run{*this};
@@ -38,26 +39,30 @@ class Silenceable {
   /// Stops calls: none begins after this, and none runs when it returns. It waits for a running
   /// call, up to kHeldLimit, but not on the service thread. Not to be called in a forked child.
   void silence(const Service& service) {
-    std::unique_lock lock(mutex_);
-    const auto last = std::exchange(function_, nullptr);
-    if (!service.on_service_thread()) quiet_.wait_for(lock, kHeldLimit, [this] { return !runs_; });
-    lock.unlock();  // before the function is destroyed, with all that it holds
+    auto state = state_.lock();
+    const auto last = std::exchange(state->function, nullptr);
+    if (!service.on_service_thread())
+      state.wait_until(quiet_, Clock::now() + kHeldLimit,
+                       [](const State& shared) { return !shared.runs; });
+    state.unlock();  // before the function is destroyed, with all that it holds
   }
 
  private:
   struct Run {
     Silenceable& of;
     ~Run() {
-      const std::lock_guard lock(of.mutex_);
-      of.runs_ = false;
+      const auto state = of.state_.lock();
+      state->runs = false;
       of.quiet_.notify_all();
     }
   };
 
-  std::mutex mutex_;
-  std::condition_variable quiet_;
-  std::shared_ptr<const Function> function_;  // guarded by mutex_; null: silent
-  bool runs_ = false;                         // guarded by mutex_
+  struct State {
+    std::shared_ptr<const Function> function;  ///< null: silent
+    bool runs = false;
+  };
+  Guarded<State> state_;
+  std::condition_variable quiet_;  ///< no call runs
 };
 
 }  // namespace ccoll::net

@@ -42,9 +42,9 @@ class Ranks {
   }
   std::uint32_t size() const { return static_cast<std::uint32_t>(all_.size()); }
   bool dead(std::uint32_t rank) const { return all_[rank]->dead; }
-  bool over(std::uint32_t rank) const { return all_[rank]->count->gone.has_value(); }
-  const Result<std::vector<std::uint32_t>>& outcome(std::uint32_t rank) const {
-    return *all_[rank]->count->gone;
+  bool over(std::uint32_t rank) const { return all_[rank]->count->state.lock()->gone.has_value(); }
+  Result<std::vector<std::uint32_t>> outcome(std::uint32_t rank) const {
+    return *all_[rank]->count->state.lock()->gone;
   }
 
   void call(std::uint32_t rank, std::uint32_t attempt = 0) {
@@ -160,16 +160,17 @@ std::string run(std::uint32_t seed) {
   for (std::uint32_t a = 0; a < ranks.size(); a++) {
     if (ranks.dead(a)) continue;
     if (!ranks.over(a)) return fmt::format("rank {} waits for ever", a);
-    if (!ranks.outcome(a)) {
+    const auto mine = ranks.outcome(a);
+    if (!mine) {
       if (!suspected[a]) return fmt::format("rank {} fails, and was not lost", a);
       continue;
     }
-    for (const auto gone : *ranks.outcome(a))
+    for (const auto gone : *mine)
       if (!suspected[gone]) return fmt::format("rank {} counts {}, which lives", a, gone);
     for (std::uint32_t b = 0; b < a; b++) {
-      if (ranks.dead(b) || !ranks.outcome(b)) continue;
-      const auto &mine = *ranks.outcome(a), &theirs = *ranks.outcome(b);
-      if (!has(mine, b) && !has(theirs, a) && mine != theirs)
+      if (ranks.dead(b)) continue;
+      const auto theirs = ranks.outcome(b);
+      if (theirs && !has(*mine, b) && !has(*theirs, a) && *mine != *theirs)
         return fmt::format("ranks {} and {} come to different ends", b, a);
     }
   }
@@ -216,7 +217,7 @@ class Pairs {
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(all_.size()); }
   bool agreed(std::uint32_t rank) const {
-    const auto& gone = all_[rank]->count->gone;
+    const auto gone = all_[rank]->count->state.lock()->gone;
     return gone && *gone && (*gone)->empty();
   }
   std::size_t told() const { return told_; }
@@ -403,8 +404,9 @@ TEST_CASE("roll calls: what was forgotten is not new, and nothing is that this r
   calls.learn({kCalled, 0, 1, kMany, 0, Answer::State::counts, {}});
   calls.advance(news);
   for (const auto& each : {count, later}) {
-    REQUIRE(each->gone);
-    CHECK((*each->gone).value().empty());
+    const auto gone = each->state.lock()->gone;
+    REQUIRE(gone);
+    CHECK(gone->value().empty());
   }
 }
 

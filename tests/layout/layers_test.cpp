@@ -34,7 +34,7 @@ const std::map<std::string, std::string> kMayInclude = {
     {"rendezvous/stores", "core system net net/wire"},
     {"control", "core system net net/wire control/connections control/state"},
     {"control/connections", "core net net/wire control control/state"},
-    {"control/state", "core control"},
+    {"control/state", "core system control"},
     {"transport", "core system net transport/inproc transport/shm transport/tcp transport/verbs"},
     {"transport/inproc", "core system transport"},
     {"transport/shm", "core system net transport"},

@@ -141,8 +141,8 @@ void Births::await(std::shared_ptr<Headcount> count) {
 void Births::abort_shrink(const Failure& why) {
   const auto count = shared_.with([](const Shared& shared) { return shared.headcount; });
   if (!count) return;
-  const std::lock_guard counting(count->mutex);
-  if (!count->gone) count->gone = tl::unexpected(why);
+  const auto state = count->state.lock();
+  if (!state->gone) state->gone = tl::unexpected(why);
   count->changed.notify_all();
 }
 

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
-#include <mutex>
 
 #include "core/deadline.hpp"
 #include "engine/mix.hpp"
@@ -19,6 +18,8 @@ constexpr std::chrono::milliseconds kLookAgain{1000};
 
 /// By then the service thread has answered, unless it is held up itself.
 constexpr std::chrono::milliseconds kAnswerLimit{2000};
+
+bool is_counted(const Headcount::State& state) { return state.gone.has_value(); }
 
 }  // namespace
 
@@ -65,18 +66,15 @@ Result<std::vector<Rank>> Survivors::call_roll(const RollCall& asked,
   if (failures_.verdict().is_closed()) births_.abort_shrink(Failures::destroyed());
   self_.control().call_roll(call, count);
   const auto counted = await(call, *count, timeout);
-  std::unique_lock lock(count->mutex);
-  if (!counted) {
-    lock.unlock();
-    self_.control().give_up(call, counted.error());
-    lock.lock();
-    // The others may have counted this rank in meanwhile: then it is one of them.
-    if (!count->changed.wait_for(lock, kAnswerLimit, [&] { return count->gone.has_value(); }))
-      return tl::unexpected(counted.error());
-  }
-  if (!*count->gone) return tl::unexpected(count->gone->error());
+  if (!counted) self_.control().give_up(call, counted.error());
+  auto state = count->state.lock();
+  // The others may have counted this rank in meanwhile: then it is one of them.
+  if (!counted && !state.wait_until(count->changed, Clock::now() + kAnswerLimit, is_counted))
+    return tl::unexpected(counted.error());
+  const auto& gone = *state->gone;
+  if (!gone) return tl::unexpected(gone.error());
   for (const auto job_rank : call.ranks)
-    if (!std::ranges::binary_search(**count->gone, job_rank))
+    if (!std::ranges::binary_search(*gone, job_rank))
       left.push_back(self_.group().rank_of(job_rank).value());
   return left;
 }
@@ -85,14 +83,14 @@ Status Survivors::await(const RollCall& call, Headcount& count,
                         std::chrono::milliseconds timeout) const {
   const auto deadline = deadline_after(timeout, Clock::now());
   try {
-    std::unique_lock lock(count.mutex);
-    while (!count.changed.wait_until(lock, std::min(deadline, Clock::now() + kLookAgain),
-                                     [&] { return count.gone.has_value(); })) {
-      const auto awaited = count.awaited;
-      lock.unlock();
+    auto state = count.state.lock();
+    while (!state.wait_until(count.changed, std::min(deadline, Clock::now() + kLookAgain),
+                             is_counted)) {
+      const auto awaited = state->awaited;
+      state.unlock();
       if (Clock::now() >= deadline) return tl::unexpected(lost_patience(call, timeout, awaited));
       self_.control().probe(awaited);
-      lock.lock();
+      state.lock();
     }
     return {};
   } catch (...) {

@@ -5,9 +5,10 @@
 
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <utility>
+
+#include "system/locks.hpp"
 
 namespace ccoll::control {
 
@@ -20,22 +21,21 @@ class ActionQueue {
   /// The lock holds back that thread's turn.
   template <typename Post>
   void add(Action action, Post post) {
-    const std::lock_guard lock(mutex_);
+    const auto actions = actions_.lock();
     post();
-    actions_.push_back(std::move(action));
+    actions->push_back(std::move(action));
   }
   /// The oldest, if there is one.
   std::optional<Action> take() {
-    const std::lock_guard lock(mutex_);
-    if (actions_.empty()) return std::nullopt;
-    std::optional<Action> action(std::move(actions_.front()));
-    actions_.pop_front();
+    const auto actions = actions_.lock();
+    if (actions->empty()) return std::nullopt;
+    std::optional<Action> action(std::move(actions->front()));
+    actions->pop_front();
     return action;
   }
 
  private:
-  std::mutex mutex_;
-  std::deque<Action> actions_;  // guarded by mutex_
+  Guarded<std::deque<Action>> actions_;
 };
 
 }  // namespace ccoll::control

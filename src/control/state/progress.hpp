@@ -5,24 +5,29 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "control/wire.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll::control {
 
 struct Progress {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::optional<Status> outcome;   ///< guarded by mutex: of the start-up; set once
-  std::optional<Status> attempt;   ///< guarded by mutex: of the last StartUp::call_parent
-  std::vector<PeerAddress> table;  ///< guarded by mutex: complete when outcome is a success
-  std::uint64_t job = 0;           ///< guarded by mutex: the same
-  std::string rank0_text;          ///< guarded by mutex: by rank 0, with success
-  bool gone = false;               ///< guarded by mutex: leaving is over
+  struct State {
+    std::optional<Status> outcome;   ///< of the start-up; set once
+    std::optional<Status> attempt;   ///< of the last StartUp::call_parent
+    std::vector<PeerAddress> table;  ///< complete when outcome is a success
+    std::uint64_t job = 0;           ///< the same
+    std::string rank0_text;          ///< by rank 0, with success
+    bool gone = false;               ///< leaving is over
+
+    bool is_decided() const { return outcome.has_value(); }
+    bool is_attempt_over() const { return attempt || outcome; }
+  };
+  Guarded<State> state;
+  std::condition_variable changed;  ///< the state has
 };
 
 }  // namespace ccoll::control

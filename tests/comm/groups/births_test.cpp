@@ -189,19 +189,20 @@ TEST_CASE("births: a roll call can be ended while it is awaited, but its outcome
   births.await(count);
   SECTION("it has no outcome") {
     births.abort_shrink(why);
-    REQUIRE(count->gone);
-    REQUIRE_FALSE(*count->gone);
-    CHECK(count->gone->error().message == "destroyed");
+    const auto gone = count->state.lock()->gone;
+    REQUIRE(gone);
+    REQUIRE_FALSE(*gone);
+    CHECK(gone->error().message == "destroyed");
   }
   SECTION("it has one") {
-    count->gone = std::vector<std::uint32_t>{3};
+    count->state.lock()->gone = std::vector<std::uint32_t>{3};
     births.abort_shrink(why);
-    CHECK(**count->gone == std::vector<std::uint32_t>{3});
+    CHECK(**count->state.lock()->gone == std::vector<std::uint32_t>{3});
   }
   SECTION("it is over") {
     births.end_shrink({}, false);
     births.abort_shrink(why);
-    CHECK_FALSE(count->gone);
+    CHECK_FALSE(count->state.lock()->gone);
   }
 }
 

@@ -81,7 +81,9 @@ GroupOptions briefly() {
 
 /// The end of the rank's roll calls: these ranks of the job are gone.
 void lose(ParentRank& rank, std::vector<std::uint32_t> gone) {
-  rank.control->on_roll = [gone = std::move(gone)](Headcount& count) { count.gone = gone; };
+  rank.control->on_roll = [gone = std::move(gone)](Headcount& count) {
+    count.state.lock()->gone = gone;
+  };
 }
 
 Failure failure_of(const Result<Child>& made) {

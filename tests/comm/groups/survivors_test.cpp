@@ -17,7 +17,9 @@ struct ShrunkRank : Parts {
 
   /// The end of every roll call: these ranks of the job are gone.
   void lose(std::vector<std::uint32_t> gone) {
-    control->on_roll = [gone = std::move(gone)](Headcount& count) { count.gone = gone; };
+    control->on_roll = [gone = std::move(gone)](Headcount& count) {
+      count.state.lock()->gone = gone;
+    };
   }
 };
 
@@ -68,14 +70,15 @@ TEST_CASE("survivors: one thread shrinks at a time", "[comm][unit]") {
 TEST_CASE("survivors: who waits too long gives up, and names those that did not come",
           "[comm][unit]") {
   ShrunkRank rank;
-  rank.control->on_roll = [](Headcount& count) { count.awaited = {5}; };
+  rank.control->on_roll = [](Headcount& count) { count.state.lock()->awaited = {5}; };
   const auto call = rank.survivors.begin({}).value();
   bool came = false;
   SECTION("they do not come") {}
   SECTION("the others had counted this rank in") { came = true; }
   rank.control->on_give_up = [&](Headcount& count) {
-    count.gone = came ? Result<std::vector<std::uint32_t>>(std::vector<std::uint32_t>{5})
-                      : tl::unexpected(Failure{ErrorKind::aborted, "given up", std::nullopt});
+    count.state.lock()->gone =
+        came ? Result<std::vector<std::uint32_t>>(std::vector<std::uint32_t>{5})
+             : tl::unexpected(Failure{ErrorKind::aborted, "given up", std::nullopt});
   };
   const auto found = rank.survivors.find(call, 20ms);
   REQUIRE(rank.control->given_up.size() == 1);

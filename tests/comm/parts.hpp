@@ -80,7 +80,10 @@ class NotedControl final : public Control {
   void seek_cycle(std::uint64_t /*communicator*/, std::uint64_t sequence) override {
     sought.push_back(sequence);
   }
-  void probe(const std::vector<std::uint32_t>& ranks) override { probes.push_back(ranks); }
+  void probe(const std::vector<std::uint32_t>& ranks) override {
+    probes.push_back(ranks);
+    if (on_probe) on_probe();
+  }
   void call_roll(const RollCall& call, std::shared_ptr<Headcount> count) override {
     rolls.push_back(call);
     count_ = std::move(count);
@@ -113,6 +116,7 @@ class NotedControl final : public Control {
   std::vector<Failure> given_up;
   std::function<void()> on_flood, on_settle;
   std::function<void(Headcount&)> on_roll, on_give_up;  ///< answer a roll call, and its end
+  std::function<void()> on_probe;
 
  private:
   const std::vector<PeerAddress> table_;

@@ -81,14 +81,16 @@ Result<std::vector<Rank>> Survivors::call_roll(const RollCall& asked,
 
 Status Survivors::await(const RollCall& call, Headcount& count,
                         std::chrono::milliseconds timeout) const {
-  const auto deadline = deadline_after(timeout, Clock::now());
+  const auto deadline = deadline_after(timeout, progress_.now());
   try {
     auto state = count.state.lock();
-    while (!state.wait_until(count.changed, std::min(deadline, Clock::now() + kLookAgain),
-                             is_counted)) {
+    const auto until_next_look = [&] {
+      return deadline_after(std::min<Clock::duration>(deadline - progress_.now(), kLookAgain));
+    };
+    while (!state.wait_until(count.changed, until_next_look(), is_counted)) {
       const auto awaited = state->awaited;
       state.unlock();
-      if (Clock::now() >= deadline) return tl::unexpected(lost_patience(call, timeout, awaited));
+      if (progress_.now() >= deadline) return tl::unexpected(lost_patience(call, timeout, awaited));
       self_.control().probe(awaited);
       state.lock();
     }

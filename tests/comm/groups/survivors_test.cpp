@@ -73,14 +73,19 @@ TEST_CASE("survivors: who waits too long gives up, and names those that did not 
   rank.control->on_roll = [](Headcount& count) { count.state.lock()->awaited = {5}; };
   const auto call = rank.survivors.begin({}).value();
   bool came = false;
+  auto limit = 0ms;
   SECTION("they do not come") {}
+  SECTION("they do not come within an hour") {
+    limit = 1h;
+    rank.control->on_probe = [] { pass(1h); };
+  }
   SECTION("the others had counted this rank in") { came = true; }
   rank.control->on_give_up = [&](Headcount& count) {
     count.state.lock()->gone =
         came ? Result<std::vector<std::uint32_t>>(std::vector<std::uint32_t>{5})
              : tl::unexpected(Failure{ErrorKind::aborted, "given up", std::nullopt});
   };
-  const auto found = rank.survivors.find(call, 20ms);
+  const auto found = rank.survivors.find(call, limit);
   REQUIRE(rank.control->given_up.size() == 1);
   CHECK(rank.control->given_up[0].kind == ErrorKind::timed_out);
   CHECK(rank.control->given_up[0].culprit == 5U);

@@ -153,7 +153,10 @@ Result<const Devices*> Devices::of_process() {
       *devices =
           open().map([](Devices&& made) -> const Devices* { return new Devices(std::move(made)); });
   }
-  return **devices;
+  // To copy the result as a whole would end the process if there is no memory for its text.
+  const auto& result = **devices;
+  if (!result) return tl::unexpected(result.error());
+  return *result;
 }
 
 Result<Devices> Devices::open() {

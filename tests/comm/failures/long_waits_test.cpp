@@ -146,10 +146,8 @@ TEST_CASE("long waits: a store that is not there", "[comm]") {
   Environment environment;
   environment.rank = 1;
   environment.size = 2;
-  {
-    const auto server = serve_tcp_store();
-    environment.store = "tcp://" + server->address();
-  }
+  const testing::KeptPort port;
+  environment.store = "tcp://" + port.address();
   auto options = soon_told();
   options.start_timeout = 3 * kWarnAfter;
   const auto text = logged([&] {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Lets tests use the functions for the holder of an owner flag, on parts that no other thread uses.
+/// Lets tests use the functions for the holder of an owner flag, on parts that no other thread
+/// uses.
 
 #include "comm/progress/owner_flag.hpp"
 

@@ -55,15 +55,12 @@ struct CheckedCall {
   Work by_queue(Until until) {
     auto& calls = communicator->calls();
     const Owner owned(communicator->progress(), communicator->under_way());
-    const bool is_remembered = until == Until::done;
-    if (options.unfinished != nullptr && is_remembered) {
-      value(calls.alone(owned, call));
-      until = Until::begun;
-    }
-    Work work(value(until == Until::done ? calls.run(owned, call) : calls.begin(owned, call)));
-    if (until == Until::begun) communicator->progress().round(owned);
-    if (!is_remembered) return work;
-    if (options.unfinished != nullptr) *options.unfinished = work;
+    const bool waits = until == Until::done && options.unfinished == nullptr;
+    if (until == Until::done && !waits) value(calls.alone(owned, call));
+    Work work(value(waits ? calls.run(owned, call) : calls.begin(owned, call)));
+    if (!waits) communicator->progress().round(owned);
+    if (until == Until::begun) return work;
+    if (!waits) *options.unfinished = work;
     calls.remember(owned, call,
                    std::static_pointer_cast<CollectiveOperation>(work.state().operations.front()));
     return work;

@@ -170,7 +170,8 @@ struct CheckedMessages {
     const std::shared_ptr<const Self> self(communicator, &communicator->self());
     auto batch = call_group::open_batch(self, options.stream);
     if (batch == nullptr) {
-      batch = std::make_shared<call_group::Batch>(options, std::string(options.label));
+      batch = std::make_shared<call_group::Batch>(
+          call_group::Batch{options, std::string(options.label), {}});
       batch->options.label = batch->label;
       const auto begin = [batch, its = communicator.get()](Clock::time_point) {
         return operations_of(*its, "batch", batch->requests, batch->options)
@@ -180,7 +181,11 @@ struct CheckedMessages {
             })
             .map([](const Work&) { return true; });
       };
-      call_group::put_off({self, options.stream, batch->label, begin, 0, batch});
+      call_group::put_off({.communicator = self,
+                           .stream = options.stream,
+                           .label = batch->label,
+                           .go_on = begin,
+                           .batch = batch});
     }
     batch->requests.insert(batch->requests.end(), requests.begin(), requests.end());
     return {};

@@ -15,22 +15,27 @@ std::size_t MessageCalls::most_short_bytes() const {
 }
 
 Result<std::shared_ptr<Work::State>> MessageCalls::begin(Owned owned, Batch messages,
-                                                         std::chrono::milliseconds timeout) try {
-  auto& failures = with_.failures;
-  CCOLL_TRY(failures.usable(owned));
+                                                         std::chrono::milliseconds timeout) {
   // Allocate first: a throw after one has begun would free the buffers that it uses.
   auto work = std::make_shared<Work::State>(
       Work::State{with_.progress.weak(), {messages.begin(), messages.end()}});
+  CCOLL_TRY(post(owned, messages, timeout));
+  return work;
+}
+
+Status MessageCalls::post(Owned owned, Batch messages, std::chrono::milliseconds timeout) try {
+  auto& failures = with_.failures;
+  CCOLL_TRY(failures.usable(owned));
   const auto now = with_.progress.now();
   for (const auto& message : messages) {
     with_.limits.set(*message, now, timeout);
     if (auto posted = with_.under_way.messages(owned).post(message); !posted) {
       failures.break_with(owned, posted.error(), true);
-      return tl::unexpected(std::move(posted.error()));
+      return posted;
     }
   }
   with_.progress.begin(owned);
-  return work;
+  return {};
 } catch (...) {
   with_.failures.threw(owned, failure_of(std::current_exception()));
   return tl::unexpected(*with_.failures.broken(owned));

@@ -58,6 +58,7 @@ class MessageCalls {
                                      const Pattern& from);
 
  private:
+  Status post(Owned owned, Batch messages, std::chrono::milliseconds timeout);
   /// Waits until the link has taken a pushed message.
   void flush(Owned owned, const MessageRequest& request, const Pattern& to);
   /// Limit of a blocking message on the short way.

@@ -182,12 +182,12 @@ bool Background::turn(Owned owned, Progress& progress) {
     moved = operations.advance(owned, Attention::everyone);
   }
   if (!operations.busy(owned)) return false;
-  if (moved || !sleep_until(next)) return true;
+  if (moved || !sleep_until(next, progress.now())) return true;
   progress.background_sleeps(owned);
   return false;
 }
 
-bool Background::sleep_until(std::chrono::steady_clock::time_point next) {
+bool Background::sleep_until(Clock::time_point next, Clock::time_point now) {
   place_ = waiter_->place();
   if (waiter_->rung()) {
     place_ = {};
@@ -200,9 +200,9 @@ bool Background::sleep_until(std::chrono::steady_clock::time_point next) {
     watch_.assign(place_.descriptor());
     watch_.async_wait(asio::posix::stream_descriptor::wait_read, wake);
   } else {
-    next = std::min(next, deadline_after(Waiter::kNap));
+    next = std::min(next, deadline_after(Waiter::kNap, now));
   }
-  timer_.expires_at(next);
+  timer_.expires_at(deadline_after(next - now));
   timer_.async_wait(wake);
   sleeps_until_.store(next);
   return true;

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "comm/progress/owner_flag.hpp"
+#include "core/deadline.hpp"
 #include "transport/waiter.hpp"
 
 namespace ccoll {
@@ -53,7 +54,7 @@ class Background : public std::enable_shared_from_this<Background> {
   /// True if it is to go on at once.
   bool turn(Owned owned, Progress& progress);
   /// False if something has happened already.
-  bool sleep_until(std::chrono::steady_clock::time_point next);
+  bool sleep_until(Clock::time_point next, Clock::time_point now);
   void stop_watching();
 
   asio::io_context& context_;  ///< of the service, which the communicator holds

@@ -11,9 +11,11 @@
 namespace ccoll {
 namespace {
 
+/// Not a Guarded: the handler in a forked child reads them without the lock, which may not be free
+/// again there before that handler has run.
 struct Listeners {
   ProcessMutex mutex;
-  std::list<ForkNotice::Listener*> all;  // guarded by mutex
+  std::list<ForkNotice::Listener*> all;
 };
 
 Listeners& listeners() { return Runtime::one<Listeners>(); }

@@ -42,7 +42,7 @@ Result<std::optional<Work>> Streams::begin_on_device(const Call& call,
                            bool is_captured) -> std::optional<StreamedCall> {
     // One graph has all ranks' parts of it: none can be missing, or be of another call.
     if (is_captured && together) return std::nullopt;
-    watched.limit_device(call.timeout.count() > 0 ? call.timeout : with_.self.options().timeout);
+    watched.limit_device(timeout_of(call));
     return begun_in_order({call, {.on_device = on_device.algorithm}}, watched, stream_op,
                           is_captured);
   };
@@ -72,9 +72,12 @@ Result<std::optional<Work>> Streams::begin_on_device(const Call& call,
   }
 }
 
+std::chrono::milliseconds Streams::timeout_of(const Call& call) const {
+  return call.timeout.count() > 0 ? call.timeout : with_.self.options().timeout;
+}
+
 Clock::time_point Streams::limit_of(const Call& call) const {
-  const auto timeout = call.timeout.count() > 0 ? call.timeout : with_.self.options().timeout;
-  return deadline_after(timeout, with_.progress.now());
+  return deadline_after(timeout_of(call), with_.progress.now());
 }
 
 /// A thread that makes several ranks' calls would otherwise wait in the first one for the others.

@@ -172,8 +172,9 @@ void StreamCall::give_up(Owned /*owned*/, const Failure& failure) {
 }
 
 Status StreamCall::look(Owned owned, Clock::time_point now) {
-  CCOLL_TRY(look_at_time(owned, now));
+  const auto in_time = look_at_time(owned, now);
   if (gives_up_ && !give_up_at_) give_up_at_ = now + kToPass;
+  CCOLL_TRY(in_time);
   auto trouble = stream_op_->trouble();
   const bool is_late = give_up_at_ && now >= *give_up_at_;
   if (stage_ != Stage::leaving || (trouble && !is_late) || !begin_to_end()) return trouble;

@@ -8,6 +8,7 @@
 #include "comm/progress/owner.hpp"
 #include "comm/streams/stream_messages.hpp"
 #include "comm/streams/streams.hpp"
+#include "core/deadline.hpp"
 
 namespace ccoll {
 namespace {
@@ -241,7 +242,7 @@ Result<Work> Streams::begin(Call call, std::optional<cudaStream_t> stream) {
   // A call that is put off locks when its turn comes: this thread may hold the lock for an earlier
   // one.
   std::unique_lock lock(*calls_.device_submission(), std::defer_lock);
-  if (!call_group::has_put_off() && !lock.try_lock_until(limit_of(call)))
+  if (!call_group::has_put_off() && !lock.try_lock_until(deadline_after(timeout_of(call))))
     return fail(
         ErrorKind::timed_out,
         "the previous call, which another thread of this rank made, was not submitted in time");
@@ -358,7 +359,7 @@ Result<Work> Streams::begin(std::vector<std::shared_ptr<MessageOperation>> opera
       std::vector<std::shared_ptr<MessageOperation>> copies;
       for (const auto& operation : operations) copies.push_back(MessageOperation::like(*operation));
       return with_.message_calls.begin(owned, copies, timeout).map([](const auto& work) {
-        return work->operations;
+        return std::move(work->operations);
       });
     });
     if (!stream) watched.stand_before_others(calls_.messages_to_post());

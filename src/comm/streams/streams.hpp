@@ -75,6 +75,7 @@ class Streams {
   /// Holds the streams' device_submission(), unless this thread's open group has put off calls.
   Result<std::optional<Work>> begin_on_device(const Call& call, std::optional<cudaStream_t> stream,
                                               const OnDevice& on_device);
+  std::chrono::milliseconds timeout_of(const Call& call) const;
   Clock::time_point limit_of(const Call& call) const;
   /// A call that ranks enter together.
   struct Entering {

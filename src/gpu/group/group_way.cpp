@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/deadline.hpp"
 #include "gpu/device_way.hpp"
 #include "gpu/group/stream_group.hpp"
 #include "gpu/team/device_stream_op.hpp"
@@ -98,7 +99,7 @@ class SharedStreamGroup final : public std::enable_shared_from_this<SharedStream
       const bool is_busy = graphs->under_way > 0 || !has_ended;
       const auto pause =
           is_busy ? std::chrono::duration_cast<std::chrono::nanoseconds>(kAgain) : kIdle;
-      graphs.wait_until(changed_, std::chrono::steady_clock::now() + pause,
+      graphs.wait_until(changed_, deadline_after(pause),
                         [came = graphs->came](const Graphs& now) { return now.came != came; });
     }
   }

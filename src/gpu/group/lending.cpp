@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "core/bytes.hpp"
+#include "core/deadline.hpp"
 #include "core/os_error.hpp"
 #include "gpu/cuda/cuda.hpp"
 #include "system/descriptors.hpp"
@@ -121,7 +122,7 @@ std::optional<Lending::Loan> Lending::find(const std::byte* data, std::uint64_t 
     wake();
   }
   // Nobody frees the memory meanwhile.
-  books.wait_until(books->changed, Clock::now() + patience,
+  books.wait_until(books->changed, deadline_after(patience),
                    [&](const Books&) { return lent.is_refused || lent.answers + 1 == size_; });
   if (lent.is_refused || lent.answers + 1 != size_) return std::nullopt;
   return Loan{lent.number, static_cast<std::uint64_t>(data - memory->data())};

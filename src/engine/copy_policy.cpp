@@ -137,7 +137,7 @@ void CopyPolicy::set(const CopySituation& situation, const CopyCosts* costs) {
   tried_.reset();
 }
 
-void CopyPolicy::try_ways(Outgoing to, Incoming from, bool counts) {
+void CopyPolicy::try_ways(Outgoing to, Incoming from, bool counts, const std::byte* results) {
   if (rules_.trial == Trial::of_the_receiver)
     choice_.prefer_other(to.front().first->prefers_loans(rules_.loans));
   // Every run counts, so that both ranks try the same way at a time.
@@ -153,6 +153,12 @@ void CopyPolicy::try_ways(Outgoing to, Incoming from, bool counts) {
     return;
   }
   copier_ = tried_->copier;
+  // Nobody reads where the results lie, so there is nothing to wait for.
+  if (copier_ == Copier::sender_aside && std::ranges::none_of(to, [&](const auto& each) {
+        return results != nullptr && each.first->lends_mapped(results, CopierChoice::kLeastBytes);
+      })) {
+    copier_ = Copier::sender;
+  }
 }
 
 }  // namespace ccoll

@@ -67,11 +67,12 @@ class CopyPolicy {
 
   void set(const CopySituation& situation, const CopyCosts* costs = nullptr);
 
-  /// Begins a run. `counts`: the time of the run counts as that of its way. It does not count if a
-  /// part of the input is yet to come, or if a buffer has rows with gaps, which are never lent.
-  void begin(Outgoing to, Incoming from, bool in_place, bool counts) {
+  /// Begins a run. `results`: contiguous memory of the results, or null. `counts`: the time of the
+  /// run counts as that of its way. It does not count if a part of the input is yet to come, or if
+  /// a buffer has rows with gaps, which are never lent.
+  void begin(Outgoing to, Incoming from, bool in_place, bool counts, const std::byte* results) {
     copier_ = in_place ? rules_.in_place : rules_.usual;
-    if (rules_.trial != CopyRules::Trial::none) try_ways(to, from, counts);
+    if (rules_.trial != CopyRules::Trial::none) try_ways(to, from, counts, results);
   }
   /// The run is over, and has not failed.
   void end() {
@@ -96,7 +97,7 @@ class CopyPolicy {
   }
 
  private:
-  void try_ways(Outgoing to, Incoming from, bool counts);
+  void try_ways(Outgoing to, Incoming from, bool counts, const std::byte* results);
 
   CopyRules rules_;
   CopierChoice choice_;  ///< among runs

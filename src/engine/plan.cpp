@@ -89,7 +89,8 @@ void Plan::start(const PlanRun& run) {
   bytes_at_once_ = kBytesAtOnce;
   const bool has_gaps = has_rows(run.input) || has_rows(run.output);
   copying_.begin(executor_.outgoing(), incoming_, run.in_place,
-                 limit_ == layout_.windows() && !has_gaps);
+                 limit_ == layout_.windows() && !has_gaps,
+                 run.output.segments.empty() ? run.output.data : nullptr);
   if (has_gaps) combiner_.prepare_rows();
   if (copying_.lends_much_at_once())
     bytes_at_once_ = std::max(kBytesAtOnce, kLentBytesAtOnce / executor_.outgoing().size());

@@ -133,6 +133,9 @@ class SendLink : public LinkEnd {
   virtual bool copies_once() const { return false; }
   /// Whether the receiver has said that it would rather read slices of this class where they lie.
   virtual bool prefers_loans(LoanClass /*loans*/) const { return false; }
+  /// Whether a slice from there that is lent is read where it lies, through memory that the peer
+  /// has mapped.
+  virtual bool lends_mapped(const std::byte* /*data*/, std::size_t /*bytes*/) { return false; }
   /// Whether one more slice may be pushed or lent. room(), push() and lend() require it and check
   /// it: one slice too many would overwrite an unread one. If the link fails in between, the push
   /// is allowed and the slice goes nowhere.

@@ -218,11 +218,11 @@ TEST_CASE("copy policy: an estimate counts from the first call on", "[engine]") 
   sender.set(only_sends(256 << 10), &xeon.costs);
   for (int call = 0; call < 2 * CopierChoice::kWindow; call++) {
     CAPTURE(call);
-    both.begin(outgoing, incoming, false, true);
+    both.begin(outgoing, incoming, false, true, nullptr);
     CHECK(both.copier() == Copier::receiver);
     both.end();
-    receiver.begin({}, incoming, false, true);
-    sender.begin(outgoing, {}, false, true);
+    receiver.begin({}, incoming, false, true, nullptr);
+    sender.begin(outgoing, {}, false, true, nullptr);
     CHECK(sender.copier() == Copier::receiver);
     receiver.end();
     sender.end();
@@ -256,8 +256,8 @@ TEST_CASE("copy policy: a rank that only sends goes the way that its receiver fo
   int calls = 0;
   const auto call = [&](microseconds by_slots, microseconds by_loan) {
     to.can_lend = calls++ >= late;
-    sender.begin(outgoing, {}, false, true);
-    receiver.begin({}, incoming, false, true);
+    sender.begin(outgoing, {}, false, true, nullptr);
+    receiver.begin({}, incoming, false, true, nullptr);
     sender.end();
     receiver.end(sender.copier() == Copier::receiver ? by_loan : by_slots);
     return sender.copier();
@@ -285,7 +285,7 @@ TEST_CASE("copy policy: two programs of one class may prefer different ways", "[
   const auto loans = copy_rules(only_receives(256 << 10)).loans;
   REQUIRE(loans == copy_rules(only_receives(300 << 10)).loans);
   const auto run = [&](CopyPolicy& policy, microseconds by_slots, microseconds by_loan) {
-    policy.begin({}, incoming, false, true);
+    policy.begin({}, incoming, false, true, nullptr);
     policy.end(policy.copier() == Copier::receiver ? by_loan : by_slots);
   };
   for (int i = 0; i < CopierChoice::kWindow; i++) {

@@ -94,7 +94,7 @@ std::size_t ShmSendLink::good_bytes(std::uint64_t whole, Copier copier) const {
   return slot_bytes_for(whole);
 }
 
-bool ShmSendLink::lends_mapped(const std::byte* data, std::size_t bytes) const {
+bool ShmSendLink::lends_mapped(const std::byte* data, std::size_t bytes) {
   return !fallback_link_ && bytes >= kWorthLending && lender_->find(data, bytes).has_value();
 }
 

@@ -94,6 +94,7 @@ class ShmSendLink final : public SendLink {
   bool prefers_loans(LoanClass loans) const override {
     return !fallback_link_ && writer_.prefers_loans(loans);
   }
+  bool lends_mapped(const std::byte* data, std::size_t bytes) override;
   bool has_room() override;
   std::byte* room(std::size_t bytes) override;
   void push(const SliceHeader& header) override;
@@ -113,9 +114,6 @@ class ShmSendLink final : public SendLink {
   LinkReport report() const override;
 
  private:
-  /// Whether a slice from there that is lent is read where it lies, through memory that the peer
-  /// has mapped.
-  bool lends_mapped(const std::byte* data, std::size_t bytes) const;
   /// Whether the receiver has the memory, too.
   bool settle();
   /// Takes slots for all lines, if the budget has them to spare.

@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
 
-/// Whose requests take time by the clock of the tests only. No rank but the caller comes to it.
+/// A store that answers late by the clock of the tests alone. No rank but the caller comes to it.
 class LonelyStore final : public SmallStore {
  public:
   /// How long a list takes.

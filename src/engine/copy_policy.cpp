@@ -14,13 +14,13 @@ using Trial = CopyRules::Trial;
 
 /// A core's own caches hold this much of one rank's data. A rank that combines them reads them
 /// there as fast as out of slots. A reduce of 256 KiB by slots takes 1.31 times as long, and one of
-/// 2 to 8 MiB without them 1.27 to 1.56 (two ranks, registered memory, Zen 5, 2026-11-30).
+/// 2 to 8 MiB without them 1.24 to 1.39 (two ranks, registered memory, Zen 5, 2026-11-30).
 constexpr std::uint64_t kNearBytes = 1 << 20;
 
 /// Two ranks whose data are one to three times their share of the cache are fastest if both copy,
 /// through slots: otherwise the reader alone has to read and to write. With longer data only the
-/// traffic between memory and cache counts. A broadcast in place of 16 and 32 MiB otherwise takes
-/// 1.06 and 1.13 times as long (two ranks, registered memory, Zen 5, 2026-11-30).
+/// traffic between memory and cache counts. A broadcast in place of 32 MiB otherwise takes 1.14
+/// times as long, one of 16 MiB 0.99 (two ranks, registered memory, Zen 5, 2026-11-30).
 constexpr std::uint64_t kTimesTheCache = 3;
 
 /// Calls of about one size share a class: powers of two from 16 KiB to 512 MiB, twice.

@@ -4,10 +4,9 @@
 /// Finds by trial which of two ways to copy lent data takes less time (Copier). In one way the
 /// kernel reads the data page by page from the sender's process. In the other they are copied
 /// twice, through memory of the link, and lines go from core to core. Memory that both have mapped
-/// needs no copy, but is not as near as the link's; and a sender is slow to store its next results
-/// where the last ones were read. Which way is better depends on the processor, the size of the
-/// pages, and the distance of the cores, which changes while a virtual machine runs. Either way may
-/// take up to four times as long as the other.
+/// needs no copy, but is not as near as the link's. Which way is better depends on the processor,
+/// the size of the pages, and the distance of the cores, which changes while a virtual machine
+/// runs. Either way may take up to four times as long as the other.
 ///
 /// Transfers are counted in windows. A window tries both ways, one after the other, or goes the
 /// better one and watches whether its time has changed. The windows that try come ever more rarely,

@@ -33,7 +33,7 @@ LoanClass loan_class(bool reduces, std::uint64_t bytes) {
 
 Trial trial_of(const CopySituation& situation) {
   if (situation.slice_bytes < CopierChoice::kLeastBytes) return Trial::none;
-  if (situation.sends && situation.receives) return Trial::own;
+  if (situation.sends && situation.receives) return situation.reduces ? Trial::none : Trial::own;
   if (situation.ranks != 2 || situation.call_bytes == 0) return Trial::none;
   return situation.sends ? Trial::of_the_receiver : Trial::for_the_sender;
 }
@@ -46,8 +46,6 @@ std::string_view name(Copier copier) {
       return "the sender copies";
     case Copier::sender_always:
       return "the sender copies mapped memory, too";
-    case Copier::sender_aside:
-      return "results are made aside";
   }
   return "?";
 }
@@ -70,11 +68,9 @@ std::string_view name(Trial trial) {
 /// and ranks that take turns wait for their core.
 std::optional<bool> is_other_cheaper(const CopyRules& rules, const CopySituation& situation,
                                      const CopyCosts& costs) {
-  const bool loan_is_usual = rules.usual == Copier::receiver;
-  const auto through_slots = loan_is_usual ? rules.other : rules.usual;
-  if (rules.trial == Trial::none || situation.reduces || situation.oversubscribed ||
-      loan_is_usual == (rules.other == Copier::receiver) || through_slots != Copier::sender)
+  if (rules.trial == Trial::none || situation.reduces || situation.oversubscribed)
     return std::nullopt;
+  const bool loan_is_usual = rules.usual == Copier::receiver;
   const auto pattern = situation.sends && situation.receives ? CopyCosts::Pattern::both_ways
                                                              : CopyCosts::Pattern::one_way;
   const auto bytes = situation.sends ? situation.input_bytes : situation.output_bytes;
@@ -102,15 +98,13 @@ CopyRules copy_rules(const CopySituation& situation, const CopyCosts* costs) {
   // A rank that combines reads out of a slot as well, and a rank that only sends has time to copy.
   if (feeds && input > kNearBytes)
     rules.usual = Copier::sender_always;
-  else if (situation.reduces || !situation.receives || input >= cached)
+  else if (situation.reduces || !situation.receives)
     rules.usual = Copier::sender;
   if (rules.trial == Trial::of_the_receiver || rules.trial == Trial::for_the_sender) {
     // The receiver knows the two ways by the same names.
     if (rules.trial == Trial::for_the_sender) rules.usual = Copier::sender;
     rules.other = Copier::receiver;
     rules.loans = loan_class(situation.reduces, situation.call_bytes);
-  } else if (rules.usual != Copier::receiver) {
-    rules.other = situation.lends_results ? Copier::sender_aside : Copier::sender_always;
   }
   if (costs != nullptr) rules.other_is_cheaper = is_other_cheaper(rules, situation, *costs);
   rules.in_place = rules.usual;
@@ -137,7 +131,7 @@ void CopyPolicy::set(const CopySituation& situation, const CopyCosts* costs) {
   tried_.reset();
 }
 
-void CopyPolicy::try_ways(Outgoing to, Incoming from, bool counts, const std::byte* results) {
+void CopyPolicy::try_ways(Outgoing to, Incoming from, bool counts) {
   if (rules_.trial == Trial::of_the_receiver)
     choice_.prefer_other(to.front().first->prefers_loans(rules_.loans));
   // Every run counts, so that both ranks try the same way at a time.
@@ -147,18 +141,11 @@ void CopyPolicy::try_ways(Outgoing to, Incoming from, bool counts, const std::by
   if (!counts || watches_sender || rules_.trial == Trial::of_the_receiver) tried_->is_timed = false;
   if (rules_.trial == Trial::for_the_sender) {
     for (auto* const link : from) link->prefer_loans(rules_.loans, choice_.prefers_other());
-  } else if ((rules_.usual == Copier::receiver || rules_.other == Copier::receiver) &&
-             !all_can_lend(to)) {
+  } else if (!all_can_lend(to)) {
     tried_.reset();
     return;
   }
   copier_ = tried_->copier;
-  // Nobody reads where the results lie, so there is nothing to wait for.
-  if (copier_ == Copier::sender_aside && std::ranges::none_of(to, [&](const auto& each) {
-        return results != nullptr && each.first->lends_mapped(results, CopierChoice::kLeastBytes);
-      })) {
-    copier_ = Copier::sender;
-  }
 }
 
 }  // namespace ccoll

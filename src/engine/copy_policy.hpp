@@ -24,7 +24,6 @@ struct CopySituation {
   bool reduces = false;
   bool sends = false;
   bool receives = false;
-  bool lends_results = false;  ///< some of what it lends are results of combining
   bool oversubscribed = false;
   std::uint32_t ranks = 0;
   std::uint64_t input_bytes = 0;  ///< of this rank's buffers
@@ -67,12 +66,11 @@ class CopyPolicy {
 
   void set(const CopySituation& situation, const CopyCosts* costs = nullptr);
 
-  /// Begins a run. `results`: contiguous memory of the results, or null. `counts`: the time of the
-  /// run counts as that of its way. It does not count if a part of the input is yet to come, or if
-  /// a buffer has rows with gaps, which are never lent.
-  void begin(Outgoing to, Incoming from, bool in_place, bool counts, const std::byte* results) {
+  /// Begins a run. `counts`: the time of the run counts as that of its way. It does not count if a
+  /// part of the input is yet to come, or if a buffer has rows with gaps, which are never lent.
+  void begin(Outgoing to, Incoming from, bool in_place, bool counts) {
     copier_ = in_place ? rules_.in_place : rules_.usual;
-    if (rules_.trial != CopyRules::Trial::none) try_ways(to, from, counts, results);
+    if (rules_.trial != CopyRules::Trial::none) try_ways(to, from, counts);
   }
   /// The run is over, and has not failed.
   void end() {
@@ -86,10 +84,6 @@ class CopyPolicy {
 
   Copier copier() const { return copier_; }
   bool streams() const { return rules_.streams; }
-  /// Whether some run makes results aside (Copier::sender_aside).
-  bool may_make_aside() const {
-    return rules_.trial == CopyRules::Trial::own && rules_.other == Copier::sender_aside;
-  }
   /// Whether what this run lends is read where it lies, several slices at once.
   bool lends_much_at_once() const {
     return tried_ && copier_ == Copier::receiver &&
@@ -97,7 +91,7 @@ class CopyPolicy {
   }
 
  private:
-  void try_ways(Outgoing to, Incoming from, bool counts, const std::byte* results);
+  void try_ways(Outgoing to, Incoming from, bool counts);
 
   CopyRules rules_;
   CopierChoice choice_;  ///< among runs

@@ -50,7 +50,6 @@ Plan::Plan(const PlanRequest& request, ReadyProgram program, std::unique_ptr<Cou
       situation_{.reduces = reduces(request.problem.kind),
                  .sends = !program.outgoing.empty(),
                  .receives = !incoming_.empty(),
-                 .lends_results = program.lends_results,
                  .oversubscribed = request.oversubscribed,
                  .ranks = request.problem.size,
                  .cached_bytes = request.cached_bytes},
@@ -71,7 +70,6 @@ void Plan::set_copying() {
   situation_.call_bytes = layout_.has_private_sizes() ? 0 : layout_.problem().count * elem_bytes;
   const auto costs = known_copy_costs();
   copying_.set(situation_, costs.get());
-  if (copying_.may_make_aside()) combiner_.prepare_aside();
 }
 
 void Plan::start(const PlanRun& run) {
@@ -89,8 +87,7 @@ void Plan::start(const PlanRun& run) {
   bytes_at_once_ = kBytesAtOnce;
   const bool has_gaps = has_rows(run.input) || has_rows(run.output);
   copying_.begin(executor_.outgoing(), incoming_, run.in_place,
-                 limit_ == layout_.windows() && !has_gaps,
-                 run.output.segments.empty() ? run.output.data : nullptr);
+                 limit_ == layout_.windows() && !has_gaps);
   if (has_gaps) combiner_.prepare_rows();
   if (copying_.lends_much_at_once())
     bytes_at_once_ = std::max(kBytesAtOnce, kLentBytesAtOnce / executor_.outgoing().size());

@@ -61,10 +61,8 @@ inline constexpr std::size_t kLinkSlots = 4;
 /// Selects the end that copies a lent slice if the receiver cannot read it in place. `receiver`: at
 /// once to its destination. `sender`: into the link's memory, while the receiver takes earlier
 /// slices. `sender_always`: also if the receiver could read mapped memory in place; for a busier
-/// receiver, to which the link's memory is nearer. `sender_aside`: as `sender`, for a result made
-/// elsewhere, then copied to the lent memory as whole lines; plain stores stall on lines that the
-/// receiver has read.
-enum class Copier : std::uint8_t { receiver, sender, sender_always, sender_aside };
+/// receiver, to which the link's memory is nearer.
+enum class Copier : std::uint8_t { receiver, sender, sender_always };
 
 /// A kind of slices. For each kind a receiver says whether it would rather read them where they
 /// lie. Below kLoanClasses; the caller gives the numbers their meaning.
@@ -133,9 +131,6 @@ class SendLink : public LinkEnd {
   virtual bool copies_once() const { return false; }
   /// Whether the receiver has said that it would rather read slices of this class where they lie.
   virtual bool prefers_loans(LoanClass /*loans*/) const { return false; }
-  /// Whether a slice from there that is lent is read where it lies, through memory that the peer
-  /// has mapped.
-  virtual bool lends_mapped(const std::byte* /*data*/, std::size_t /*bytes*/) { return false; }
   /// Whether one more slice may be pushed or lent. room(), push() and lend() require it and check
   /// it: one slice too many would overwrite an unread one. If the link fails in between, the push
   /// is allowed and the slice goes nowhere.

@@ -101,14 +101,12 @@ TEST_CASE("copy rules: the table", "[engine]") {
   many.ranks = 4;
   auto private_sizes = only_receives(256 << 10);
   private_sizes.call_bytes = 0;
-  auto lends_results = of_sum(situation(256 << 10));
-  lends_results.lends_results = true;
   const std::vector<Row> rows{
       {"all_gather, short", situation(8 << 10), "the receiver copies; no trial"},
       {"all_gather", situation(256 << 10), "the receiver copies, or the sender copies; own trial"},
       {"all_gather, beyond the caches", situation(kCached),
-       "the sender copies, or the sender copies mapped memory, too; own trial"},
-      {"all_reduce", lends_results, "the sender copies, or results are made aside; own trial"},
+       "the receiver copies, or the sender copies; own trial"},
+      {"all_reduce", of_sum(situation(256 << 10)), "the sender copies; no trial"},
       {"broadcast, root of two", only_sends(256 << 10),
        "the sender copies, or the receiver copies; the receiver's trial"},
       {"broadcast, the other of two", only_receives(256 << 10),
@@ -218,11 +216,11 @@ TEST_CASE("copy policy: an estimate counts from the first call on", "[engine]") 
   sender.set(only_sends(256 << 10), &xeon.costs);
   for (int call = 0; call < 2 * CopierChoice::kWindow; call++) {
     CAPTURE(call);
-    both.begin(outgoing, incoming, false, true, nullptr);
+    both.begin(outgoing, incoming, false, true);
     CHECK(both.copier() == Copier::receiver);
     both.end();
-    receiver.begin({}, incoming, false, true, nullptr);
-    sender.begin(outgoing, {}, false, true, nullptr);
+    receiver.begin({}, incoming, false, true);
+    sender.begin(outgoing, {}, false, true);
     CHECK(sender.copier() == Copier::receiver);
     receiver.end();
     sender.end();
@@ -256,8 +254,8 @@ TEST_CASE("copy policy: a rank that only sends goes the way that its receiver fo
   int calls = 0;
   const auto call = [&](microseconds by_slots, microseconds by_loan) {
     to.can_lend = calls++ >= late;
-    sender.begin(outgoing, {}, false, true, nullptr);
-    receiver.begin({}, incoming, false, true, nullptr);
+    sender.begin(outgoing, {}, false, true);
+    receiver.begin({}, incoming, false, true);
     sender.end();
     receiver.end(sender.copier() == Copier::receiver ? by_loan : by_slots);
     return sender.copier();
@@ -285,7 +283,7 @@ TEST_CASE("copy policy: two programs of one class may prefer different ways", "[
   const auto loans = copy_rules(only_receives(256 << 10)).loans;
   REQUIRE(loans == copy_rules(only_receives(300 << 10)).loans);
   const auto run = [&](CopyPolicy& policy, microseconds by_slots, microseconds by_loan) {
-    policy.begin({}, incoming, false, true, nullptr);
+    policy.begin({}, incoming, false, true);
     policy.end(policy.copier() == Copier::receiver ? by_loan : by_slots);
   };
   for (int i = 0; i < CopierChoice::kWindow; i++) {

@@ -14,22 +14,8 @@ Combiner::Combiner(DataType type, std::optional<ReduceOp> op, std::size_t most_s
     fold_ = std::make_unique<CustomFold>(type, elem_bytes_);
 }
 
-void Combiner::prepare_aside() {
-  if (!aside_) aside_ = std::make_unique_for_overwrite<std::byte[]>(kAsideBytes);
-}
-
 void Combiner::prepare_rows() {
   if (!rows_) rows_ = std::make_unique_for_overwrite<std::byte[]>(2 * kRowsBytes);
-}
-
-void Combiner::combine_aside(std::size_t count, std::byte* out, std::size_t bytes,
-                             std::uint32_t divisor) {
-  for (std::size_t at = 0; at < bytes; at += kAsideBytes) {
-    const auto piece = std::min(kAsideBytes, bytes - at);
-    combine_(sources_.data(), count, aside_.get(), piece / elem_bytes_, divisor);
-    std::memcpy(out + at, aside_.get(), piece);
-    for (std::size_t i = 0; i < count; i++) sources_[i] += piece;
-  }
 }
 
 void Combiner::fold(const PlanRun& run, std::size_t count, std::byte* out, std::size_t bytes) {

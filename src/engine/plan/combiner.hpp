@@ -20,16 +20,13 @@ namespace ccoll {
 
 class Combiner {
  public:
-  /// The same as kAsideBytes, for rows.
+  /// Rows that are gathered, or a result before it is scattered: a core's own cache keeps them.
   static constexpr std::size_t kRowsBytes = 32 << 10;
 
   /// For steps with so many sources at most. `op`: none if each run brings its own function.
   Combiner(DataType type, std::optional<ReduceOp> op, std::size_t most_sources);
 
-  void prepare_aside();
   void prepare_rows();
-  /// Whether results for lent memory are to be computed aside (Copier::sender_aside).
-  bool has_aside() const { return aside_ != nullptr; }
   /// kRowsBytes for rows that are gathered, and as many for a result before it is scattered.
   std::byte* gathered() const { return rows_.get(); }
   std::byte* to_scatter() const { return rows_.get() + kRowsBytes; }
@@ -40,8 +37,6 @@ class Combiner {
                std::size_t elems, std::uint32_t divisor) const {
     combine_(sources, count, out, elems, divisor);
   }
-  /// Combines so many of sources() where a core's own cache keeps the result, then copies it.
-  void combine_aside(std::size_t count, std::byte* out, std::size_t bytes, std::uint32_t divisor);
 
   /// Whether the run's own function combines.
   bool folds() const { return fold_ != nullptr; }
@@ -53,14 +48,10 @@ class Combiner {
   Failure fold_failure(const PlanRun& run) const;
 
  private:
-  /// Bytes made aside at a time: they stay in a core's own cache until they are copied.
-  static constexpr std::size_t kAsideBytes = 64 << 10;
-
   std::size_t elem_bytes_;
   CombineFunction combine_ = nullptr;
   std::unique_ptr<CustomFold> fold_;  ///< instead of combine_
   std::vector<const std::byte*> sources_;
-  std::unique_ptr<std::byte[]> aside_;
   std::unique_ptr<std::byte[]> rows_;
 };
 

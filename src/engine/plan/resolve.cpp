@@ -120,8 +120,6 @@ Result<ReadyProgram> resolve(const PlanRequest& request, LinkTable& links) {
       auto& made = ready.steps.emplace_back(ready_step(request, lane, step));
       CCOLL_TRY(open_links(request, step, number, links, program, made));
       program.most_sources = std::max(program.most_sources, step.receives.size() + 1);
-      program.lends_results |=
-          request.op && made.combines && !step.store.empty() && step.lend != Lend::never;
     }
   }
   find_fillers(request, program.lanes);

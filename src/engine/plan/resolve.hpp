@@ -20,7 +20,6 @@ struct ReadyProgram {
   std::vector<std::pair<SendLink*, Rank>> outgoing;  ///< every link the program sends on, once
   std::vector<ReceiveLink*> incoming;                ///< and receives on
   std::size_t most_sources = 1;                      ///< of a step
-  bool lends_results = false;                        ///< of combining
 };
 
 Result<ReadyProgram> resolve(const PlanRequest& request, LinkTable& links);

@@ -77,9 +77,7 @@ class ShortPlaces {
     auto& combiner = context_.combiner;
     std::byte* const out = stored_ != nullptr ? stored_ : slot;
     const std::byte* const first = combiner.sources()[0];
-    if (step_.combines && lends_ && copier() == Copier::sender_aside && combiner.has_aside())
-      combiner.combine_aside(sources_, out, made_.bytes, step_.divisor);
-    else if (step_.combines)
+    if (step_.combines)
       combiner.combine(combiner.sources(), sources_, out, made_.elems, step_.divisor);
     else if (out != first)
       std::memcpy(out, first, made_.bytes);

@@ -156,8 +156,6 @@ void WindowPlaces::make_piece(std::size_t sources, std::byte* out, std::size_t b
     copy(out, combiner.sources()[0], bytes, streams);
   else if (combiner.folds())
     combiner.fold(context_.run, sources, out, bytes);
-  else if (lane_.data.lends && copier() == Copier::sender_aside && combiner.has_aside())
-    combiner.combine_aside(sources, out, bytes, step_.divisor);
   else
     combiner.combine(combiner.sources(), sources, out, bytes / layout_.elem_bytes(), step_.divisor);
 }

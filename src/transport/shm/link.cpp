@@ -94,10 +94,6 @@ std::size_t ShmSendLink::good_bytes(std::uint64_t whole, Copier copier) const {
   return slot_bytes_for(whole);
 }
 
-bool ShmSendLink::lends_mapped(const std::byte* data, std::size_t bytes) {
-  return !fallback_link_ && bytes >= kWorthLending && lender_->find(data, bytes).has_value();
-}
-
 bool ShmSendLink::has_room() {
   if (settled_) [[likely]] {
     if (writer_.has_room()) [[likely]]
@@ -188,7 +184,7 @@ SendLink::Sent ShmSendLink::send(const SliceHeader& header, const std::byte* dat
 std::byte* ShmSendLink::shared_room(const std::byte* data, std::size_t bytes) {
   if (!settled_ || !hand_over_->multicast || bytes < kWorthSharing || bytes > kSlotBytes)
     return nullptr;
-  if (data != nullptr && lends_mapped(data, bytes)) return nullptr;
+  if (data != nullptr && bytes >= kWorthLending && lender_->find(data, bytes)) return nullptr;
   return hand_over_->multicast->room();
 }
 

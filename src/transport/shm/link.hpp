@@ -94,7 +94,6 @@ class ShmSendLink final : public SendLink {
   bool prefers_loans(LoanClass loans) const override {
     return !fallback_link_ && writer_.prefers_loans(loans);
   }
-  bool lends_mapped(const std::byte* data, std::size_t bytes) override;
   bool has_room() override;
   std::byte* room(std::size_t bytes) override;
   void push(const SliceHeader& header) override;

@@ -392,19 +392,6 @@ TEST_CASE("lending: whoever is lent memory can read it and not write it", "[tran
   CHECK(memory->data()[7] == std::byte{42});
 }
 
-TEST_CASE("registered memory: who asks whether it would be lent finds out", "[transport]") {
-  Pair pair(shm_kind(), mapped_only());
-  pair.open();
-  const Shared memory(kLarge);
-  const std::vector<std::byte> ordinary(kLarge);
-  REQUIRE(eventually(pair, [&] { return pair.sender->has_room(); }));
-  hand_over(pair, memory);
-  CHECK(pair.sender->lends_mapped(memory.data(), kLarge));
-  CHECK_FALSE(pair.sender->lends_mapped(memory.data(), 100));
-  CHECK_FALSE(pair.sender->lends_mapped(memory.data() + 1, kLarge));
-  CHECK_FALSE(pair.sender->lends_mapped(ordinary.data(), kLarge));
-}
-
 TEST_CASE("registered memory: what its sender is to copy in any case is not lent", "[transport]") {
   Pair pair(shm_kind(), mapped_only());
   pair.open();
@@ -412,8 +399,7 @@ TEST_CASE("registered memory: what its sender is to copy in any case is not lent
   std::ranges::copy(pattern(1, kLarge), memory.data());
   const std::vector<std::byte> original(memory.data(), memory.data() + kLarge);
   hand_over(pair, memory);
-  for (const auto copier :
-       {Copier::receiver, Copier::sender, Copier::sender_always, Copier::sender_aside}) {
+  for (const auto copier : {Copier::receiver, Copier::sender, Copier::sender_always}) {
     std::ranges::copy(original, memory.data());
     REQUIRE(eventually(pair, [&] { return pair.sender->has_room(); }));
     pair.sender->lend(header(1, kLarge), memory.data(), copier);

@@ -18,6 +18,10 @@ namespace {
 /// The model cannot distinguish times that differ by less than this factor.
 constexpr double kAlike = 1.02;
 
+/// Room for the algorithms of any one kind. An allocation of 1 KiB or more makes the C library's
+/// allocator tidy up first, which would take a tenth of the first call's instructions.
+constexpr std::size_t kMostOfAKind = 12;
+
 struct Scored {
   Candidate candidate;
   Choice choice;
@@ -36,16 +40,15 @@ std::vector<Scored> score_all(const Problem& problem, std::size_t elem_bytes,
       std::max<std::uint16_t>(1, forced.max_lanes.value_or(std::max(kMostLanes, costs.rails)));
   const Problem shared = as_all_see_it(problem, elem_bytes);
   std::vector<Scored> scored;
-  scored.reserve(catalogue().size());
+  scored.reserve(kMostOfAKind);
   for (const CatalogueEntry& entry : catalogue()) {
     if (!applies(entry, problem)) continue;
     if (!keeps_order(shared, entry.algorithm, forced.order)) continue;
     const auto tuned = tune(entry, shared, elem_bytes, costs, max_lanes);
     if (!tuned) continue;
-    const Theory theory = entry.theory(shared);
-    scored.push_back({{entry.algorithm, tuned->predicted_ns, theory.roundings},
+    scored.push_back({{entry.algorithm, tuned->predicted_ns, tuned->roundings},
                       tuned->choice,
-                      theory.busiest.messages,
+                      tuned->messages,
                       reduces(entry.kind) && entry.windows_overlap});
   }
   const auto time_of = [](const Scored& one) { return one.candidate.predicted_ns; };

@@ -262,7 +262,7 @@ std::optional<Tuned> tune(const CatalogueEntry& entry, const Problem& problem,
       const double time = model.ns(choice, costs);
       const bool more_lanes = best && lanes > best->choice.lanes;
       if (!best || time < best->predicted_ns * (more_lanes ? kLanePaysOff : 1.0)) {
-        best = Tuned{choice, time};
+        best = Tuned{choice, time, theory.roundings, theory.busiest.messages};
       }
     }
   }

@@ -31,12 +31,14 @@ class Model {
   double leaving_host_ = 0;  ///< elements; 0 where there is one host
 };
 
-/// The best Choice for `entry` with at most `max_lanes` lanes, and its time. Empty if even one
-/// element of each block of a message does not fit a slot.
 struct Tuned {
   Choice choice;
   double predicted_ns;
+  std::uint32_t roundings;  ///< as Theory's
+  std::uint64_t messages;   ///< of the busiest rank, in one window
 };
+/// The best Choice for `entry` with at most `max_lanes` lanes, and its time. Empty if even one
+/// element of each block of a message does not fit a slot.
 std::optional<Tuned> tune(const CatalogueEntry& entry, const Problem& problem,
                           std::size_t elem_bytes, const CostTable& costs, std::uint16_t max_lanes);
 

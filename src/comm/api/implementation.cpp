@@ -102,7 +102,9 @@ Status Communicator::Implementation::make_whole() {
   self_.control().subscribe(self_.id(),
                             std::shared_ptr<ControlObserver>(shared_from_this(), &control_news_));
   subscribed_ = true;
-  return device_programs_.find_way();
+  CCOLL_TRY(device_programs_.find_way());
+  if (!device_programs_.has_way()) calls_.rehearse(Owner(progress_));
+  return {};
 }
 
 void Communicator::Implementation::configure() {

@@ -64,13 +64,31 @@ Result<std::shared_ptr<Plan>> CollectiveCalls::plan_for(Owned owned, const Call&
                                                         const Signature& asked) {
   const auto key = with_.planner.key_of(call, asked);
   if (auto found = plans_.find(key)) return found;
-  const auto request = with_.planner.request_for(call, asked);
+  const auto request = with_.planner.request_for(call, &asked);
   if (!request) return tl::unexpected(request.error());
   auto plan = Plan::make(*request, with_.under_way.links(owned));
   if (!plan) return tl::unexpected(plan.error());
   if (auto* tracing = with_.record.tracing(owned))
     (*plan)->observe(tracing->observer_for(*request, call.ragged()));
   return plans_.keep(key, std::move(*plan));
+}
+
+void CollectiveCalls::rehearse(Owned owned) {
+  const auto rank = with_.self.rank(), size = with_.self.size();
+  auto& links = with_.under_way.links(owned);
+  if (size == 1) return;
+  for (Rank peer = 0; peer < size; peer++)
+    if (peer != rank && !links.opens_ahead(peer)) return;
+  for (const auto kind : {Kind::all_reduce, Kind::all_gather, Kind::all_to_all,
+                          Kind::reduce_scatter, Kind::broadcast, Kind::reduce}) {
+    Call call;
+    call.kind = kind;
+    call.count = 1;
+    call.type = DataType::float32;
+    call.op = ReduceOp::sum;
+    if (const auto request = with_.planner.request_for(call))
+      static_cast<void>(Plan::make(*request, links));
+  }
 }
 
 Status CollectiveCalls::make_ready(Owned owned, const Call& call, const InStream& in_stream,

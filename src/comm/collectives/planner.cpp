@@ -79,7 +79,7 @@ Signature Planner::key_of(const Call& call, Signature key) const {
   return key;
 }
 
-Result<PlanRequest> Planner::request_for(const Call& call, const Signature& asked) const {
+Result<PlanRequest> Planner::request_for(const Call& call, const Signature* asked) const {
   const auto rank = setting_.rank;
   PlanRequest request;
   request.problem = problem_of(call);
@@ -95,7 +95,7 @@ Result<PlanRequest> Planner::request_for(const Call& call, const Signature& aske
   request.op = kernel_op(call.op);
   request.cached_bytes = setting_.cached_bytes;
   request.oversubscribed = is_oversubscribed_;
-  log_choice(rank, asked, chosen);
+  if (asked != nullptr) log_choice(rank, *asked, chosen);
   if (sizes_are_private(request.problem) && !tells_empty_blocks(request.problem)) {
     Problem check;
     check.size = setting_.size;

@@ -48,9 +48,9 @@ class Planner {
   Problem problem_of(const Call& call) const;
   /// Returns the key by which plans differ: the signature without the parts that one plan serves.
   Signature key_of(const Call& call, Signature key) const;
-  /// Chooses, and logs the choice; `asked` is the call's signature. Fails only in debug builds,
+  /// Chooses, and logs the choice if the call's signature is given. Fails only in debug builds,
   /// which prove the program.
-  Result<PlanRequest> request_for(const Call& call, const Signature& asked) const;
+  Result<PlanRequest> request_for(const Call& call, const Signature* asked = nullptr) const;
 
  private:
   Setting setting_;

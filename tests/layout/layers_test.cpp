@@ -57,7 +57,7 @@ const std::map<std::string, std::string> kMayInclude = {
     {"comm/api",
      "core system rendezvous transport engine gpu comm comm/call comm/collectives comm/failures "
      "comm/groups comm/messages comm/progress comm/record comm/streams"},
-    {"comm/call", "core system schedule algorithms engine comm/groups comm/progress"},
+    {"comm/call", "core system schedule algorithms engine comm/progress"},
     {"comm/collectives",
      "core system verify algorithms kernels engine gpu comm comm/call comm/failures comm/groups "
      "comm/progress comm/record comm/streams"},

@@ -167,8 +167,7 @@ struct CheckedMessages {
 
   /// They have been checked; the options are those of the batch's first ones.
   Work in_stream_of_group() {
-    const std::shared_ptr<const Self> self(communicator, &communicator->self());
-    auto batch = call_group::open_batch(self, options.stream);
+    auto batch = call_group::open_batch(communicator, options.stream);
     if (batch == nullptr) {
       batch = std::make_shared<call_group::Batch>(
           call_group::Batch{options, std::string(options.label), {}});
@@ -179,13 +178,11 @@ struct CheckedMessages {
               return its->streams().begin(std::move(made), batch->options.timeout,
                                           batch->options.stream);
             })
-            .map([](const Work&) { return true; });
+            .map([](const Work&) { return true; })
+            .map_error(its->self().teller(batch->label));
       };
-      call_group::put_off({.communicator = self,
-                           .stream = options.stream,
-                           .label = batch->label,
-                           .go_on = begin,
-                           .batch = batch});
+      call_group::put_off(
+          {.communicator = communicator, .stream = options.stream, .go_on = begin, .batch = batch});
     }
     batch->requests.insert(batch->requests.end(), requests.begin(), requests.end());
     return {};

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "comm/call/call_group.hpp"
-#include "comm/groups/self.hpp"
 #include "comm/progress/group_wait.hpp"
 #include "comm/progress/operation.hpp"
 #include "system/log.hpp"
@@ -30,7 +29,7 @@ thread_local OpenGroup open_group;
 const Failure kEnded{ErrorKind::aborted, "the communicator ended before its group of calls did",
                      std::nullopt};
 
-bool is_of(const PutOff& call, const std::weak_ptr<const Self>& communicator) {
+bool is_of(const PutOff& call, const call_group::Of& communicator) {
   return !call.communicator.owner_before(communicator) &&
          !communicator.owner_before(call.communicator);
 }
@@ -59,9 +58,7 @@ bool go_round(std::list<PutOff>& calls, Clock::time_point until) {
       ++call;
       continue;
     }
-    if (!begun && !open_group.failure)
-      open_group.failure =
-          communicator ? communicator->for_caller(begun.error(), call->label) : begun.error();
+    if (!begun && !open_group.failure) open_group.failure = begun.error();
     moved = true;
     call = calls.erase(call);
   }
@@ -105,7 +102,7 @@ bool call_group::has_put_off() { return !open_group.put_off.empty(); }
 
 void call_group::put_off(PutOff call) { open_group.put_off.push_back(std::move(call)); }
 
-std::shared_ptr<Batch> call_group::open_batch(const std::weak_ptr<const Self>& communicator,
+std::shared_ptr<Batch> call_group::open_batch(const Of& communicator,
                                               std::optional<cudaStream_t> stream) {
   const auto& calls = open_group.put_off;
   const auto last = std::find_if(calls.rbegin(), calls.rend(),

@@ -96,7 +96,7 @@ void Streams::put_off(const Submitted& submitted, const Call& call,
   const auto off =
       std::make_shared<Entrance>(Entrance{submitted, call, std::string(call.label), stream});
   off->call.label = off->label;
-  auto go_on = [this, off](Clock::time_point until) -> Result<bool> {
+  const auto go_on = [this, off](Clock::time_point until) -> Result<bool> {
     if (with_.progress.is_forked()) {
       off->lock.release();  // it is the parent's
       return tl::unexpected(with_.failures.news().value());
@@ -114,10 +114,12 @@ void Streams::put_off(const Submitted& submitted, const Call& call,
     if (*entry != device::Entry::apart) return *entry == device::Entry::entered;
     return begin_by_host(off->call, off->stream).map([](const Work&) { return true; });
   };
+  const auto told = [go_on, tell = with_.self.teller(off->label)](Clock::time_point until) {
+    return go_on(until).map_error(tell);
+  };
   call_group::put_off({.communicator = with_.progress.weak(with_.self),
                        .stream = stream,
-                       .label = off->label,
-                       .go_on = std::move(go_on),
+                       .go_on = told,
                        .together = with_.self.id()});
 }
 

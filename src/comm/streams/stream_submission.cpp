@@ -218,17 +218,18 @@ Result<Work> Streams::put(const Submitted& submitted, std::optional<cudaStream_t
     CCOLL_TRY(enqueue(submitted));
     return submitted.work;
   }
-  auto go_on = [this, submitted](Clock::time_point) -> Result<bool> {
+  const auto enter_stream = [this, submitted]() -> Result<bool> {
     if (with_.progress.is_forked()) return tl::unexpected(with_.failures.news().value());
     const std::lock_guard lock(calls_.submission());
     CCOLL_TRY(enqueue(submitted));
     const Owner owned(with_.progress);
     return with_.failures.usable(owned).map([] { return true; });
   };
-  call_group::put_off({.communicator = with_.progress.weak(with_.self),
-                       .stream = stream,
-                       .label = std::string(label),
-                       .go_on = std::move(go_on)});
+  const auto told = [enter_stream, tell = with_.self.teller(label)](Clock::time_point) {
+    return enter_stream().map_error(tell);
+  };
+  call_group::put_off(
+      {.communicator = with_.progress.weak(with_.self), .stream = stream, .go_on = told});
   return submitted.work;
 }
 

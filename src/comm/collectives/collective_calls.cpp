@@ -29,7 +29,7 @@ Result<std::shared_ptr<Work::State>> CollectiveCalls::begin(Owned owned, const C
   operation->label = call.label;
   operation->gate = in_stream.gate;
   operation->timeout = call.timeout;
-  with_.limits.set(*operation, with_.progress.now(), call.timeout);
+  with_.limits.set(owned, *operation, with_.progress.now(), call.timeout);
   if (operation->gate) operation->deadline = Clock::time_point::max();
   auto& queue = this->queue(owned);
   const auto place = queue.place_for(in_stream.from_graph);
@@ -179,7 +179,7 @@ bool CollectiveCalls::advance(Owned owned) {
         return false;
       }
     if (operation->gate) {
-      with_.limits.set_gated(*operation, with_.progress.now());
+      with_.limits.set_gated(owned, *operation, with_.progress.now());
       with_.waits.stands().set(std::nullopt);
     }
     if (operation->premultiplication) (*operation->premultiplication)();

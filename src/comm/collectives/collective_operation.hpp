@@ -13,6 +13,7 @@
 #include "comm/collectives/premultiplication.hpp"
 #include "comm/collectives/widening.hpp"
 #include "comm/progress/operation.hpp"
+#include "comm/progress/owner_flag.hpp"
 #include "comm/streams/stream_parts.hpp"
 #include "engine/describe.hpp"
 #include "engine/plan.hpp"
@@ -31,12 +32,14 @@ struct CollectiveOperation final : Operation {
   std::shared_ptr<const device::StreamOp> gate;
   std::chrono::milliseconds timeout{0};
   std::optional<PartedRun> parts;  ///< of one that is made in parts
-  bool started = false;            // owner: holder of the owner flag
-  Clock::time_point publish_at;    // owner: holder of the owner flag
+  /// When other ranks are told of it next.
+  OwnersOnly<Clock::time_point> publish_at;
 
+  // The holder of the owner flag alone reaches these, by Collectives.
+  bool started = false;
   /// Whether it has the number by which other ranks know it. A call that its stream holds back, and
   /// all behind it, get theirs only when they begin: a graph's calls may still come before.
-  bool is_numbered = false;  // owner: holder of the owner flag
+  bool is_numbered = false;
 
   /// Whether its stream has yet to come to it.
   bool is_held_back() const { return !started && gate && !gate->reached(); }

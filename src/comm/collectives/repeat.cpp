@@ -105,7 +105,7 @@ Result<std::shared_ptr<Work::State>> CollectiveCalls::queue_repeated(
     auto& operation = *repeated;
     operation.done.store(false, std::memory_order_relaxed);
     operation.endings.begin_again();
-    with_.limits.set(operation, with_.progress.now(), {});
+    with_.limits.set(owned, operation, with_.progress.now(), {});
     auto work = std::make_shared<Work::State>(Work::State{with_.progress.weak(), {repeated}});
     queue(owned).push_back(repeated);
     if (polled == Plan::Polled::failed) failed(owned, operation.plan->take_failure());

@@ -31,7 +31,7 @@ void Waits::report(Owned owned) {
     stands_.set(StandReport{run.sequence,
                             first->plan->standing().text() +
                                 (awaited.empty() ? "" : ", waiting for " + list_ranks(awaited)),
-                            first->stands.since.value_or(first->begun)});
+                            first->watch(owned).stands.since.value_or(first->begun)});
     add(run.sequence,
         fmt::format("{} #{} of communicator {}", words_of(run.signature).kind, run.sequence,
                     shown_label(self_.name())),
@@ -61,14 +61,14 @@ void Waits::take_back(Owned owned) {
 
 bool Waits::seek_cycle(Owned owned, Operation& operation, std::uint64_t sequence,
                        Clock::time_point now, Clock::time_point& next) {
-  if (operation.sought) return false;
+  if (operation.watch(owned).sought) return false;
   const auto limit = operation.deadline - operation.begun;
   const auto seek_at = operation.deadline - std::min<Clock::duration>(limit / 4, kBefore);
   if (now < seek_at) {
     next = std::min(next, seek_at);
     return false;
   }
-  operation.sought = true;
+  operation.watch(owned).sought = true;
   report(owned);
   self_.control().seek_cycle(self_.id(), sequence);
   return true;

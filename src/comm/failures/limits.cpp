@@ -31,26 +31,24 @@ double milliseconds(Clock::duration duration) {
 
 }  // namespace
 
-void Limits::set(Operation& operation, Clock::time_point now,
+void Limits::set(Owned owned, Operation& operation, Clock::time_point now,
                  std::chrono::milliseconds timeout) const {
   operation.begun = now;
-  operation.stands = {};
-  operation.sought = false;
-  operation.long_wait = LongWait::no;
+  operation.watch(owned) = {};
   operation.deadline = deadline_after(timeout.count() > 0 ? timeout : self_.options().timeout, now);
 }
 
-void Limits::set(CollectiveOperation& operation, Clock::time_point now,
+void Limits::set(Owned owned, CollectiveOperation& operation, Clock::time_point now,
                  std::chrono::milliseconds timeout) const {
-  set(static_cast<Operation&>(operation), now, timeout);
-  operation.publish_at = now + kPublishAfter;
+  set(owned, static_cast<Operation&>(operation), now, timeout);
+  operation.publish_at(owned) = now + kPublishAfter;
 }
 
-void Limits::set_gated(CollectiveOperation& operation, Clock::time_point now) const {
+void Limits::set_gated(Owned owned, CollectiveOperation& operation, Clock::time_point now) const {
   // A call that counted as reached waits for its stream again once all ranks have entered it.
   if (!operation.gate->reached()) operation.deadline = Clock::time_point::max();
   if (operation.deadline != Clock::time_point::max() || !operation.gate->reached()) return;
-  set(operation, now, operation.timeout);
+  set(owned, operation, now, operation.timeout);
 }
 
 bool Limits::end_suspicion(Owned owned, Clock::time_point now, Clock::time_point& next) {
@@ -101,8 +99,9 @@ Clock::time_point Limits::look(Owned owned, Clock::time_point now, Clock::time_p
 bool Limits::look_at(Owned owned, CollectiveOperation& operation, Clock::time_point now,
                      Clock::time_point& next) {
   const auto& verdict = failures_.verdict();
-  if (operation.gate) set_gated(operation, now);
-  if (operation.started) operation.stands.look(operation.plan->standing().steps_taken(), now);
+  if (operation.gate) set_gated(owned, operation, now);
+  if (operation.started)
+    operation.watch(owned).stands.look(operation.plan->standing().steps_taken(), now);
   // The suspected peers may have been late themselves, as this call is now: they, or the end of the
   // suspicion, will soon tell what broke the link.
   if (now >= operation.deadline && !verdict.suspicion(owned)) {
@@ -110,7 +109,7 @@ bool Limits::look_at(Owned owned, CollectiveOperation& operation, Clock::time_po
         ErrorKind::timed_out,
         fmt::format("{} timed out after {:.0f} ms, {}",
                     self_.name_of(operation.run, operation.label),
-                    milliseconds(now - operation.begun), waits_.whereabouts(operation, now)),
+                    milliseconds(now - operation.begun), waits_.whereabouts(owned, operation, now)),
         std::nullopt};
     if (operation.started) {
       auto needed = operation.plan->standing().awaited();
@@ -129,7 +128,7 @@ bool Limits::look_at(Owned owned, CollectiveOperation& operation, Clock::time_po
           StandReport{operation.run.sequence, std::string(operation.not_begun()), operation.begun});
     return false;
   }
-  if (now >= operation.publish_at) {
+  if (now >= operation.publish_at(owned)) {
     if (const auto unread =
             verdict.suspicion(owned) ? std::nullopt : comparison_.unread(owned, false)) {
       failures_.break_with(owned, *unread, true);
@@ -140,7 +139,7 @@ bool Limits::look_at(Owned owned, CollectiveOperation& operation, Clock::time_po
   if (waits_.seek_cycle(owned, operation, operation.run.sequence, now, next))
     waits_.ask_for_stands(owned, operation, now);
   waits_.look_at_long_wait(owned, operation, now, next);
-  next = std::min(next, operation.publish_at);
+  next = std::min(next, operation.publish_at(owned));
   return false;
 }
 
@@ -148,14 +147,14 @@ void Limits::publish(Owned owned, CollectiveOperation& operation, Clock::time_po
   auto& control = self_.control();
   if (const auto& announcement = births_.announcement(owned)) {
     control.publish(announcement->waiting, announcement->to);
-    operation.publish_at = now + kAnnounceAgain;
+    operation.publish_at(owned) = now + kAnnounceAgain;
     return;
   }
   control.publish({self_.id(), operation.run.sequence, operation.run.signature, operation.note()},
                   self_.group().ring_neighbours());
   if (now - operation.begun >= Waits::kAgain)
     waits_.look_for(operation.plan->standing().awaited(PlanStanding::Which::never_connected));
-  operation.publish_at = now + Waits::kAgain;
+  operation.publish_at(owned) = now + Waits::kAgain;
   waits_.report(owned);
 }
 
@@ -172,13 +171,14 @@ void Limits::look_at_messages(Owned owned, Clock::time_point now, Clock::time_po
   // Go from the end: give_up() fills the gap with an operation that was already looked at.
   for (auto left = messages.pending().size(); left-- > 0;) {
     const auto operation = messages.pending()[left];
-    operation->stands.look(messages.progress_of(*operation), now);
+    operation->watch(owned).stands.look(messages.progress_of(*operation), now);
     if (now >= operation->deadline && !verdict.suspicion(owned)) {
       Failure failure{
           ErrorKind::timed_out,
           fmt::format("{} timed out after {:.0f} ms, {}, for {:.0f} ms; it waits for {}{}",
                       messages.name_of(*operation), milliseconds(now - operation->begun),
-                      messages.standing(*operation), milliseconds(operation->stands.until(now)),
+                      messages.standing(*operation),
+                      milliseconds(operation->watch(owned).stands.until(now)),
                       self_.ranks_text(messages.awaited(*operation)),
                       waits_.cycle_of(kFirstMessage + operation->record)),
           std::nullopt};

@@ -35,11 +35,12 @@ class Limits {
         births_(births) {}
 
   /// Begins an operation's time; `timeout` 0: the communicator's.
-  void set(Operation& operation, Clock::time_point now, std::chrono::milliseconds timeout) const;
-  void set(CollectiveOperation& operation, Clock::time_point now,
+  void set(Owned owned, Operation& operation, Clock::time_point now,
+           std::chrono::milliseconds timeout) const;
+  void set(Owned owned, CollectiveOperation& operation, Clock::time_point now,
            std::chrono::milliseconds timeout) const;
   /// Begins the time of a call in a stream when the stream has reached it.
-  void set_gated(CollectiveOperation& operation, Clock::time_point now) const;
+  void set_gated(Owned owned, CollectiveOperation& operation, Clock::time_point now) const;
   /// Ends everything if it is time to believe what is suspected; true if so. Lowers `next` to when
   /// to look again.
   bool end_suspicion(Owned owned, Clock::time_point now, Clock::time_point& next);

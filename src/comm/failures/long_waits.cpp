@@ -22,14 +22,15 @@ double seconds(Clock::duration duration) { return std::chrono::duration<double>(
 
 }  // namespace
 
-std::string Waits::whereabouts(const CollectiveOperation& operation, Clock::time_point now) const {
+std::string Waits::whereabouts(Owned owned, const CollectiveOperation& operation,
+                               Clock::time_point now) const {
   const auto& [plan, run] = std::tie(operation.plan, operation.run);
   const auto cycle = cycle_of(run.sequence);
   if (!operation.started) return std::string(operation.not_begun()) + cycle;
   const auto standing = plan->standing();
   const auto later = standing.silent();
   return fmt::format("{}, for {:.0f} ms; it waits for {}{}{}{}", standing.text(),
-                     1000 * seconds(operation.stands.until(now)),
+                     1000 * seconds(operation.watch(owned).stands.until(now)),
                      self_.ranks_text(standing.awaited()), cycle,
                      later.empty() ? ""
                                    : fmt::format("; later steps need data not yet received from {}",
@@ -37,11 +38,12 @@ std::string Waits::whereabouts(const CollectiveOperation& operation, Clock::time
                      stands_.answers_about(run.sequence, now));
 }
 
-LongWait Waits::long_wait(Owned /*owned*/, Operation& operation, Clock::time_point now,
+LongWait Waits::long_wait(Owned owned, Operation& operation, Clock::time_point now,
                           Clock::time_point& next) const {
   const auto limit = self_.options().warn_after;
-  if (limit.count() == 0 || operation.long_wait == LongWait::logged) return LongWait::no;
-  const auto due = deadline_after(limit, operation.stands.since.value_or(operation.begun));
+  auto& watch = operation.watch(owned);
+  if (limit.count() == 0 || watch.long_wait == LongWait::logged) return LongWait::no;
+  const auto due = deadline_after(limit, watch.stands.since.value_or(operation.begun));
   const auto soon = due - std::min<Clock::duration>(limit / 4, kAskBefore);
   auto stage = LongWait::no;
   if (now >= due)
@@ -49,8 +51,8 @@ LongWait Waits::long_wait(Owned /*owned*/, Operation& operation, Clock::time_poi
   else if (now >= soon)
     stage = LongWait::asked;
   if (stage != LongWait::logged) next = std::min(next, stage == LongWait::no ? soon : due);
-  const bool is_news = stage != operation.long_wait;
-  operation.long_wait = stage;
+  const bool is_news = stage != watch.long_wait;
+  watch.long_wait = stage;
   return is_news ? stage : LongWait::no;
 }
 
@@ -69,7 +71,8 @@ void Waits::look_at_long_wait(Owned owned, CollectiveOperation& operation, Clock
   const Failure late{
       ErrorKind::timed_out,
       fmt::format("{} has waited for {:.3g} s: {}", self_.name_of(operation.run, operation.label),
-                  seconds(operation.stands.until(now)), whereabouts(operation, now)),
+                  seconds(operation.watch(owned).stands.until(now)),
+                  whereabouts(owned, operation, now)),
       std::nullopt};
   log().warn("{}", self_.for_caller(late, operation.label).message);
 }
@@ -79,12 +82,13 @@ void Waits::log_long_waits(Owned owned, std::span<const std::shared_ptr<MessageO
   for (const auto& operation : late.first(std::min(late.size(), kMostLogged))) {
     const Failure failure{
         ErrorKind::timed_out,
-        fmt::format(
-            "{} has waited for {:.3g} s, {}; it waits for {}{}{}",
-            under_way_.messages(owned).name_of(*operation), seconds(operation->stands.until(now)),
-            under_way_.messages(owned).standing(*operation),
-            self_.ranks_text(under_way_.messages(owned).awaited(*operation)),
-            cycle_of(kFirstMessage + operation->record), stands_.answers_about(kFirstMessage, now)),
+        fmt::format("{} has waited for {:.3g} s, {}; it waits for {}{}{}",
+                    under_way_.messages(owned).name_of(*operation),
+                    seconds(operation->watch(owned).stands.until(now)),
+                    under_way_.messages(owned).standing(*operation),
+                    self_.ranks_text(under_way_.messages(owned).awaited(*operation)),
+                    cycle_of(kFirstMessage + operation->record),
+                    stands_.answers_about(kFirstMessage, now)),
         std::nullopt};
     log().warn("{}", self_.for_caller(failure, operation->label).message);
   }

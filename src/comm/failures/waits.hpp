@@ -63,7 +63,8 @@ class Waits {
 
   // long_waits.cpp
   /// For a call that timed out: its progress, how long it stands there, the ranks it waits for.
-  std::string whereabouts(const CollectiveOperation& operation, Clock::time_point now) const;
+  std::string whereabouts(Owned owned, const CollectiveOperation& operation,
+                          Clock::time_point now) const;
   /// Whether the operation has just reached the next stage of a long wait.
   LongWait long_wait(Owned owned, Operation& operation, Clock::time_point now,
                      Clock::time_point& next) const;

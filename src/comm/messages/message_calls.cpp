@@ -28,7 +28,7 @@ Status MessageCalls::post(Owned owned, Batch messages, std::chrono::milliseconds
   CCOLL_TRY(failures.usable(owned));
   const auto now = with_.progress.now();
   for (const auto& message : messages) {
-    with_.limits.set(*message, now, timeout);
+    with_.limits.set(owned, *message, now, timeout);
     if (auto posted = with_.under_way.messages(owned).post(message); !posted) {
       failures.break_with(owned, posted.error(), true);
       return posted;
@@ -93,7 +93,7 @@ void MessageCalls::flush(Owned owned, const MessageRequest& request, const Patte
     operation->pattern = to;
     operation->bytes = bytes_of(request.block);
     operation->type = request.block.type;
-    with_.limits.set(*operation, with_.progress.now(), {});
+    with_.limits.set(owned, *operation, with_.progress.now(), {});
     Work::State state{with_.progress.weak(), {operation}};
     with_.under_way.messages(owned).finish(operation);
     return std::optional(std::move(state));

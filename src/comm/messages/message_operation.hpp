@@ -53,7 +53,7 @@ struct MessageOperation final : Operation {
   /// For a receive into GPU memory: copies there what does not arrive there directly.
   std::shared_ptr<device::HostToDevice> to_device;
 
-  // owner: holder of the owner flag
+  // The holder of the owner flag alone reaches these, by Messages.
   Stage stage = Stage::queued;
   std::uint64_t id = 0;
   std::uint64_t moved_bytes = 0;

@@ -14,6 +14,7 @@
 
 #include "ccoll/communicator.hpp"
 #include "comm/progress/endings.hpp"
+#include "comm/progress/owner_flag.hpp"
 #include "core/deadline.hpp"
 #include "core/result.hpp"
 
@@ -52,9 +53,13 @@ struct Operation {
   Clock::time_point deadline;
   std::string label;  ///< the caller's
   enum class Sort : std::uint8_t { collective, message, in_stream } sort = Sort::collective;
-  bool sought = false;  ///< whether a cycle was sought; owner: holder of the owner flag
-  LongWait long_wait = LongWait::no;  ///< owner: holder of the owner flag
-  Standstill stands;                  ///< of one that has begun; owner: holder of the owner flag
+  /// Notes of those who look at it while it waits.
+  struct Watch {
+    bool sought = false;  ///< whether a cycle was sought
+    LongWait long_wait = LongWait::no;
+    Standstill stands;  ///< of one that has begun
+  };
+  OwnersOnly<Watch> watch;
 
   /// Publishes what follows.
   std::atomic<bool> done{false};

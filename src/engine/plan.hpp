@@ -2,7 +2,7 @@
 #pragma once
 
 /// A program made ready for this rank's links, and the state of its present run. One call at a time
-/// uses it, so repeated calls allocate nothing. Requires the communicator's owner flag.
+/// uses it, so repeated calls allocate nothing. For the links' user alone (transport/link.hpp).
 
 #include <cstddef>
 #include <cstdint>

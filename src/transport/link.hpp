@@ -5,7 +5,7 @@
 /// It hides whether bytes travel through a socket, shared memory, another GPU or a NIC. It knows
 /// nothing of algorithms.
 ///
-/// Both ends are non-blocking and are called only by the holder of their communicator's owner flag.
+/// Both ends are non-blocking. One thread at a time uses a communicator's links: their user.
 /// Failure is a value and final: a failed link stays failed.
 
 #include <cstddef>

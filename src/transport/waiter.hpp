@@ -3,6 +3,9 @@
 
 /// A communicator's threads sleep here until peers or the service thread ring its bell, or
 /// something happens at its sockets. It has descriptors of its own only if it watches sockets.
+///
+/// Any thread may ring it, and ask whether a sleep is announced. All else is for one thread at a
+/// time, the user of the communicator's links (transport/link.hpp).
 
 #include <poll.h>
 
@@ -27,9 +30,9 @@ class Waiter {
   /// sleep. A peer stores its news either before the check or before its ring_if_asleep, which then
   /// sees the announcement. The stores and the check are seq_cst (transport/sleep_word.hpp).
   void prepare() { doorbell_->set_asleep(); }
-  /// Sleeps until something happens or `limit` has passed. Requires the owner flag.
+  /// Sleeps until something happens or `limit` has passed.
   void sleep(std::chrono::nanoseconds limit);
-  /// Whether a sleep is announced, and the holder of the owner flag has not taken it back.
+  /// Whether a sleep is announced and not taken back. Thread-safe.
   bool announced() const { return doorbell_->asleep(); }
   /// Takes the announcement back.
   void awake() { doorbell_->set_awake(); }
@@ -41,8 +44,7 @@ class Waiter {
   /// For peers in other processes to ring.
   const std::shared_ptr<Doorbell>& doorbell() const { return doorbell_; }
 
-  /// Wakes on any change of `fd`'s readiness, edge-triggered, until it is closed. Requires the
-  /// owner flag.
+  /// Wakes on any change of `fd`'s readiness, edge-triggered, until it is closed.
   Status watch(int fd);
 
   /// For sleeps by other means than sleep(), such as Asio's: a descriptor that becomes readable
@@ -60,7 +62,7 @@ class Waiter {
   };
   Place place();
   static constexpr std::chrono::milliseconds kNap{1};
-  /// Whether it was rung since the last sleep ended. Requires the owner flag.
+  /// Whether it was rung since the last sleep ended.
   bool rung() const { return doorbell_->rings() != seen_; }
 
  private:
@@ -70,12 +72,12 @@ class Waiter {
   bool has_sockets() const { return sockets_.open(); }
 
   const std::shared_ptr<Doorbell> doorbell_;
-  // guarded by the owner flag
+  // for the links' user alone
   FileDescriptor sockets_;  ///< epoll set of watched sockets and chime; closed until watch()
   std::uint32_t seen_;      ///< the bell's rings
 };
 
-/// A sleep at several waiters at once. The caller holds all their owner flags.
+/// A sleep at several waiters at once, by a thread that is the user of the links of all of them.
 class CommonSleep {
  public:
   /// `waiter` must have been prepared.

@@ -16,7 +16,7 @@
 
 namespace ccoll::shm {
 
-/// The sender's side. Requires the communicator's owner flag.
+/// The sender's side, for the links' user alone.
 class MulticastSlots {
  public:
   static constexpr std::size_t kSlots = 16;

@@ -2,8 +2,8 @@
 #pragma once
 
 /// The queue pairs of one communicator's rank. A wait on one must also notice failures of the
-/// others: a broken path shows at the sending end, which may be waiting only to receive. Requires
-/// the owner flag.
+/// others: a broken path shows at the sending end, which may be waiting only to receive. For
+/// the links' user alone.
 
 #include <algorithm>
 #include <cstdint>

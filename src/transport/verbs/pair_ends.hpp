@@ -3,7 +3,7 @@
 
 /// The two ends of directions that a queue pair has at this rank. The service thread opens and
 /// connects each, perhaps while the other is in use. Once an end is connected, its memory belongs
-/// to the holder of the owner flag.
+/// to the links' user.
 
 #include <infiniband/verbs.h>
 
@@ -86,7 +86,7 @@ class PairEnds {
   /// No link will take that end. Thread-safe.
   void forsake(End end) { forsaken_.fetch_or(static_cast<std::uint32_t>(end)); }
 
-  // For the holder of the owner flag.
+  // For the links' user.
 
   const SlotMemory& out() const { return out_; }
   const SlotMemory& in() const { return in_; }

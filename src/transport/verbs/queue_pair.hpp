@@ -19,7 +19,7 @@
 /// are posted before the peer knows the address, so "receiver not ready" never occurs.
 ///
 /// The service thread opens and connects each direction (PairEnds), perhaps while the other is in
-/// use; the rest belongs to the holder of the owner flag.
+/// use; the rest belongs to the links' user.
 
 #include <atomic>
 #include <cstddef>

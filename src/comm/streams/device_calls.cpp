@@ -46,29 +46,33 @@ Result<std::optional<Work>> Streams::begin_on_device(const Call& call,
     return begun_in_order({call, {.on_device = on_device.algorithm}}, watched, stream_op,
                           is_captured);
   };
-  std::unique_lock lock(calls_.submission());
-  const auto submitted = submit({.parts = copied,
-                                 .stream = stream,
-                                 .program = on_device.program,
-                                 .input = call.kind == Kind::barrier ? nullptr : call.input.data,
-                                 .output = call.kind == Kind::barrier ? nullptr : call.output.data,
-                                 .in_place = call.in_place && copied_input == 0,
-                                 .copied_input = copied_input},
-                                {std::make_shared<StreamOperation>()}, prepare);
-  if (!submitted) return tl::unexpected(submitted.error());
-  if (!together) return put(*submitted, stream, call.label);
-  if (call_group::is_open()) {
-    put_off(*submitted, call, stream);
-    return submitted->work;
+  Submitted submitted;
+  {
+    const auto submitting = calls_.submitting();
+    auto made = submit(submitting,
+                       {.parts = copied,
+                        .stream = stream,
+                        .program = on_device.program,
+                        .input = call.kind == Kind::barrier ? nullptr : call.input.data,
+                        .output = call.kind == Kind::barrier ? nullptr : call.output.data,
+                        .in_place = call.in_place && copied_input == 0,
+                        .copied_input = copied_input},
+                       {std::make_shared<StreamOperation>()}, prepare);
+    if (!made) return tl::unexpected(made.error());
+    if (!together) return put(submitting, *made, stream, call.label);
+    if (call_group::is_open()) {
+      put_off(*made, call, stream);
+      return made->work;
+    }
+    CCOLL_TRY(enqueue(submitting, *made));
+    submitted = std::move(*made);
   }
-  CCOLL_TRY(enqueue(*submitted));
-  lock.unlock();
-  const Entering entering{submitted->is_captured, with_.progress.now(), limit_of(call)};
+  const Entering entering{submitted.is_captured, with_.progress.now(), limit_of(call)};
   for (;;) {
-    const auto entry = enter(*submitted->stream_op, entering, Clock::now() + kPublishAfter);
+    const auto entry = enter(*submitted.stream_op, entering, Clock::now() + kPublishAfter);
     if (!entry) return tl::unexpected(entry.error());
     if (*entry == device::Entry::apart) return std::nullopt;
-    if (*entry == device::Entry::entered) return submitted->work;
+    if (*entry == device::Entry::entered) return submitted.work;
   }
 }
 
@@ -105,8 +109,7 @@ void Streams::put_off(const Submitted& submitted, const Call& call,
       off->mutex = calls_.device_submission();
       off->lock = std::unique_lock(*off->mutex, until);
       if (!off->lock) return false;
-      const std::lock_guard lock(calls_.submission());
-      CCOLL_TRY(enqueue(off->submitted));
+      CCOLL_TRY(enqueue(calls_.submitting(), off->submitted));
       off->entering = {off->submitted.is_captured, with_.progress.now(), limit_of(off->call)};
     }
     const auto entry = enter(*off->submitted.stream_op, *off->entering, until);

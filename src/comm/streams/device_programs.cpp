@@ -203,7 +203,7 @@ Status DevicePrograms::tell_all_at_start(const void* mine, void* everyones, std:
 
 // Programs
 
-Result<OnDevice> DevicePrograms::program_for(const Call& call) {
+Result<OnDevice> DevicePrograms::program_for(const Submitting& submitting, const Call& call) {
   const auto asked = signature_of(call);
   const auto key = with_.planner.key_of(call, asked);
   const auto known = known_.lock();
@@ -211,7 +211,7 @@ Result<OnDevice> DevicePrograms::program_for(const Call& call) {
   auto found = programs.find(key);
   if (found == programs.end()) {
     if (programs.size() >= kMostPrograms) return OnDevice{};
-    auto loaded = caught([&] { return load(call, asked, *known); });
+    auto loaded = caught([&] { return load(submitting, call, asked, *known); });
     if (!loaded && loaded.error().kind == ErrorKind::invalid_argument)
       return tl::unexpected(std::move(loaded.error()));
     if (!loaded) {
@@ -225,7 +225,8 @@ Result<OnDevice> DevicePrograms::program_for(const Call& call) {
   return found->second;
 }
 
-Result<OnDevice> DevicePrograms::load(const Call& call, const Signature& asked, Known& known) {
+Result<OnDevice> DevicePrograms::load(const Submitting& /*submitting*/, const Call& call,
+                                      const Signature& asked, Known& known) {
   // Devices combine in float32, but what they hand on is of the call's type.
   if (call.algorithm && is_widened(call, *call.algorithm, with_.self.size())) return OnDevice{};
   const auto problem = with_.planner.problem_of(call);

@@ -55,8 +55,8 @@ class DevicePrograms {
   bool has_way() const { return with_.in_streams.device_way() != nullptr; }
 
   /// For a checked call that suits_devices(), if there is a way; alike on all ranks, which ask in
-  /// the order of their calls. Any thread may call it.
-  Result<OnDevice> program_for(const Call& call);
+  /// the order of their calls.
+  Result<OnDevice> program_for(const Submitting& submitting, const Call& call);
 
  private:
   struct Known {
@@ -74,7 +74,8 @@ class DevicePrograms {
       std::shared_ptr<device::Staging> staging) const;
   /// Gathers every rank's `mine`, by rank.
   Status tell_all_at_start(const void* mine, void* everyones, std::size_t bytes);
-  Result<OnDevice> load(const Call& call, const Signature& asked, Known& known);
+  Result<OnDevice> load(const Submitting& submitting, const Call& call, const Signature& asked,
+                        Known& known);
 
   const With with_;
   DeviceWayPick pick_;  // immutable after find_way

@@ -145,6 +145,14 @@ class StreamCall final : public device::StreamListener,
   std::shared_ptr<StreamCall> next_reached_;  // as StreamCalls::reached_, under its lock
 };
 
+/// Shows that this thread makes a call of the communicator: while it lives, no other thread makes
+/// one, so that streams, their memory and the communicator see calls in one order.
+class Submitting {
+  friend class StreamCalls;
+  explicit Submitting(std::mutex& submission) : lock_(submission) {}
+  const std::lock_guard<std::mutex> lock_;
+};
+
 /// All stream calls of a communicator.
 class StreamCalls {
  public:
@@ -174,9 +182,8 @@ class StreamCalls {
   /// wherever their buffers are, must not overtake it.
   const std::shared_ptr<const void>& messages_to_post() const { return messages_to_post_; }
   bool have_messages_to_post() const { return messages_to_post_.use_count() > 1; }
-  /// Held while a call is made, so that streams, their memory and the communicator see calls in one
-  /// order.
-  std::mutex& submission() { return submission_; }
+  /// Waits until no other thread makes a call.
+  [[nodiscard]] Submitting submitting() { return Submitting(submission_); }
   /// Locked before it, and held beside it, while a call for devices is made. It stays locked while
   /// the caller waits for other ranks to make theirs, so that messages can still be sent. A call
   /// that a group has put off may hold it when the communicator ends.

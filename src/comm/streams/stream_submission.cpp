@@ -165,7 +165,8 @@ Result<std::shared_ptr<device::StreamOp>> Streams::stream_op(device::StreamOpReq
   return (*staging)->stream_op(request);
 }
 
-Result<Streams::Submitted> Streams::submit(device::StreamOpRequest request, Operations shown,
+Result<Streams::Submitted> Streams::submit(const Submitting& /*submitting*/,
+                                           device::StreamOpRequest request, Operations shown,
                                            const Prepare& prepare) {
   CCOLL_TRY(with_.self.called_from_outside());
   auto stream_op = caught([&] { return this->stream_op(request); });
@@ -201,7 +202,7 @@ Result<Streams::Submitted> Streams::submit(device::StreamOpRequest request, Oper
   return Submitted{Work(state), call, *stream_op, is_captured};
 }
 
-Status Streams::enqueue(const Submitted& submitted) {
+Status Streams::enqueue(const Submitting& /*submitting*/, const Submitted& submitted) {
   const auto put = caught([&] { return submitted.stream_op->enqueue(submitted.call); });
   if (put) return {};
   if (submitted.is_captured && !submitted.stream_op->is_made_by_device())
@@ -212,16 +213,15 @@ Status Streams::enqueue(const Submitted& submitted) {
   return tl::unexpected(*with_.failures.broken(owned));
 }
 
-Result<Work> Streams::put(const Submitted& submitted, std::optional<cudaStream_t> stream,
-                          std::string_view label) {
+Result<Work> Streams::put(const Submitting& submitting, const Submitted& submitted,
+                          std::optional<cudaStream_t> stream, std::string_view label) {
   if (!call_group::has_put_off()) {
-    CCOLL_TRY(enqueue(submitted));
+    CCOLL_TRY(enqueue(submitting, submitted));
     return submitted.work;
   }
   const auto enter_stream = [this, submitted]() -> Result<bool> {
     if (with_.progress.is_forked()) return tl::unexpected(with_.failures.news().value());
-    const std::lock_guard lock(calls_.submission());
-    CCOLL_TRY(enqueue(submitted));
+    CCOLL_TRY(enqueue(calls_.submitting(), submitted));
     const Owner owned(with_.progress);
     return with_.failures.usable(owned).map([] { return true; });
   };
@@ -247,10 +247,9 @@ Result<Work> Streams::begin(Call call, std::optional<cudaStream_t> stream) {
     return fail(
         ErrorKind::timed_out,
         "the previous call, which another thread of this rank made, was not submitted in time");
-  const auto on_device = [&]() -> Result<OnDevice> {
-    const std::lock_guard loading(calls_.submission());
-    return with_.device_programs.program_for(call);
-  }();
+  // Both locks: a call that a group has put off may enter its stream without the first one,
+  // and a way must not load a program meanwhile (gpu/way.hpp).
+  const auto on_device = with_.device_programs.program_for(calls_.submitting(), call);
   if (!on_device) return tl::unexpected(on_device.error());
   if (on_device->program) {
     auto begun = begin_on_device(call, stream, *on_device);
@@ -261,7 +260,7 @@ Result<Work> Streams::begin(Call call, std::optional<cudaStream_t> stream) {
 }
 
 Result<Work> Streams::begin_by_host(Call call, std::optional<cudaStream_t> stream) {
-  const std::lock_guard lock(calls_.submission());
+  const auto submitting = calls_.submitting();
   const auto divided = in_parts(call);
   if (!divided) return tl::unexpected(divided.error());
   auto copied = divided->copied();
@@ -279,10 +278,10 @@ Result<Work> Streams::begin_by_host(Call call, std::optional<cudaStream_t> strea
     if (parts->parts.size() > 1) made.in_stream.parts = std::move(parts);
     return begun_in_order(std::move(made), watched, stream_op, is_captured);
   };
-  auto submitted =
-      submit({.parts = copied, .stream = stream}, {std::make_shared<StreamOperation>()}, prepare);
+  auto submitted = submit(submitting, {.parts = copied, .stream = stream},
+                          {std::make_shared<StreamOperation>()}, prepare);
   if (!submitted) return tl::unexpected(std::move(submitted.error()));
-  return put(*submitted, stream, call.label);
+  return put(submitting, *submitted, stream, call.label);
 }
 
 Result<DividedCall> Streams::in_parts(const Call& call) {
@@ -329,7 +328,7 @@ Result<Work> Streams::begin(std::vector<std::shared_ptr<MessageOperation>> opera
                             std::chrono::milliseconds timeout, std::optional<cudaStream_t> stream) {
   if (with_.progress.is_forked()) return tl::unexpected(with_.failures.news().value());
   // Held throughout: a message may end only after one that is called later.
-  const std::lock_guard lock(calls_.submission());
+  const auto submitting = calls_.submitting();
   bool needs_flush = false;
   for (const auto& operation : operations) {
     const auto buffer = buffer_of(*operation);
@@ -368,9 +367,9 @@ Result<Work> Streams::begin(std::vector<std::shared_ptr<MessageOperation>> opera
   };
   auto request = messages.request(stream);
   request.flushes = needs_flush;
-  auto submitted = submit(request, std::move(shown), prepare);
+  auto submitted = submit(submitting, request, std::move(shown), prepare);
   if (!submitted) return tl::unexpected(std::move(submitted.error()));
-  return put(*submitted, stream, operations.empty() ? "" : operations.front()->label);
+  return put(submitting, *submitted, stream, operations.empty() ? "" : operations.front()->label);
 }
 
 Status Streams::run(const Call& call) {

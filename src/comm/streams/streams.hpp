@@ -108,13 +108,12 @@ class Streams {
     std::shared_ptr<device::StreamOp> stream_op;
     bool is_captured = false;
   };
-  /// The caller holds the streams' submission(), as for enqueue().
-  Result<Submitted> submit(device::StreamOpRequest request, Operations shown,
-                           const Prepare& prepare);
-  Status enqueue(const Submitted& submitted);
+  Result<Submitted> submit(const Submitting& submitting, device::StreamOpRequest request,
+                           Operations shown, const Prepare& prepare);
+  Status enqueue(const Submitting& submitting, const Submitted& submitted);
   /// Calls enqueue(), or puts that off behind what this thread's open group has put off.
-  Result<Work> put(const Submitted& submitted, std::optional<cudaStream_t> stream,
-                   std::string_view label);
+  Result<Work> put(const Submitting& submitting, const Submitted& submitted,
+                   std::optional<cudaStream_t> stream, std::string_view label);
   /// In an open group, a call that ranks enter together enters at the group's end.
   void put_off(const Submitted& submitted, const Call& call, std::optional<cudaStream_t> stream);
   /// Returns the call if it takes its place at once; nothing if captured: then its graph begins it.

@@ -62,7 +62,7 @@ struct DeviceRank : Parts {
   }
   Result<OnDevice> program_for_sum_of(std::size_t count) {
     std::vector<float> values(count);
-    return device_programs.program_for(sum_of(values));
+    return device_programs.program_for(under_way.in_streams().submitting(), sum_of(values));
   }
 
   const std::shared_ptr<MadeUpWay> way = std::make_shared<MadeUpWay>();

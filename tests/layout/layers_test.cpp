@@ -115,8 +115,9 @@ const std::map<std::string, std::string> kMayInclude = {
     {"gpu_check/figures",
      "core algorithms kernels/device gpu/cuda gpu/team gpu_check gpu_check/phases"},
     {"gpu_check/phases",
-     "core kernels/device gpu/cuda gpu/kernel gpu/program gpu/team gpu_check gpu_check/figures"},
-    {"gpu_check/phases/communicators", "core schedule gpu/cuda gpu_check gpu_check/phases"},
+     "core system kernels/device gpu/cuda gpu/kernel gpu/program gpu/team gpu_check "
+     "gpu_check/figures"},
+    {"gpu_check/phases/communicators", "core system schedule gpu/cuda gpu_check gpu_check/phases"},
     {"gpu_check/standalone", ""},
 };
 

@@ -6,12 +6,12 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <thread>
 
 #include "gpu_check/phases.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll::gpu_check {
 
@@ -23,32 +23,31 @@ class Watchdog {
         patience_(patience),
         thread_([this](const std::stop_token& stop) { look(stop); }) {}
 
-  void at(std::string what) {
-    const std::lock_guard lock(mu_);
-    what_ = std::move(what);
-    since_ = Clock::now();
-  }
+  void at(std::string what) { *step_.lock() = {std::move(what), Clock::now()}; }
   /// Until the next at(), whatever is waited for has a limit of its own.
   void rest() { at(""); }
 
  private:
   using Clock = std::chrono::steady_clock;
 
+  struct Step {
+    std::string what = "its beginning";
+    Clock::time_point since = Clock::now();
+  };
+
   void look(const std::stop_token& stop) {
-    std::unique_lock lock(mu_);
-    while (!bell_.wait_for(lock, stop, std::chrono::milliseconds(200), [] { return false; }) &&
+    auto step = step_.lock();
+    while (!bell_.wait_for(step, stop, std::chrono::milliseconds(200), [] { return false; }) &&
            !stop.stop_requested()) {
-      if (what_.empty() || Clock::now() - since_ < patience_) continue;
-      Findings(context_).wrong(fmt::format("hangs for {} s in: {}", patience_.count(), what_));
+      if (step->what.empty() || Clock::now() - step->since < patience_) continue;
+      Findings(context_).wrong(fmt::format("hangs for {} s in: {}", patience_.count(), step->what));
       std::_Exit(kWrong);
     }
   }
 
   const PhaseContext& context_;
   const std::chrono::seconds patience_;
-  std::mutex mu_;
-  std::string what_ = "its beginning";      // guarded by mu_
-  Clock::time_point since_ = Clock::now();  // guarded by mu_
+  Guarded<Step> step_;
   std::condition_variable_any bell_;
   std::jthread thread_;  // last, because it uses all of the above
 };

@@ -5,30 +5,26 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <mutex>
+
+#include "system/locks.hpp"
 
 namespace ccoll {
 
 class TimedMutex {
  public:
   bool try_lock_until(std::chrono::steady_clock::time_point end) {
-    std::unique_lock lock(mu_);
-    if (!changed_.wait_until(lock, end, [this] { return !is_held_; })) return false;
-    is_held_ = true;
-    return true;
+    auto is_held = is_held_.lock();
+    if (!is_held.wait_until(changed_, end, [](bool held) { return !held; })) return false;
+    return *is_held = true;
   }
   void unlock() {
-    {
-      const std::lock_guard lock(mu_);
-      is_held_ = false;
-    }
+    *is_held_.lock() = false;
     changed_.notify_one();
   }
 
  private:
-  std::mutex mu_;
+  Guarded<bool> is_held_{false};
   std::condition_variable changed_;
-  bool is_held_ = false;  // guarded by mu_
 };
 
 }  // namespace ccoll

@@ -114,8 +114,7 @@ void Disturbance::start(Kind kind, Once once) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
     } catch (const std::exception& error) {
-      const std::lock_guard lock(mu_);
-      wrong_.emplace_back(error.what());
+      wrong_.lock()->emplace_back(error.what());
     }
   });
 }
@@ -132,11 +131,12 @@ std::vector<std::string> Disturbance::end() {
   threads_.clear();
   constexpr const char* kNames[] = {"takes memory", "launches kernels for the first time",
                                     "copies on the legacy default stream", "uses many streams"};
+  const auto wrong = wrong_.lock();
   for (std::size_t kind = 0; kind < kinds; kind++) {
     if (rounds_[kind] == 0)
-      wrong_.push_back(fmt::format("the thread that {} has never done so", kNames[kind]));
+      wrong->push_back(fmt::format("the thread that {} has never done so", kNames[kind]));
   }
-  return wrong_;
+  return *wrong;
 }
 
 }  // namespace ccoll::gpu_check

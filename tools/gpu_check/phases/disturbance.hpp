@@ -7,11 +7,12 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "system/locks.hpp"
 
 namespace ccoll::gpu_check {
 
@@ -33,8 +34,7 @@ class Disturbance {
   void start(Kind kind, Once once);
 
   std::array<std::atomic<std::uint64_t>, kinds> rounds_ = {};
-  std::mutex mu_;
-  std::vector<std::string> wrong_;  // guarded by mu_
+  Guarded<std::vector<std::string>> wrong_;
   std::vector<std::jthread> threads_;
 };
 

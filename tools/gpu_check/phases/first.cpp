@@ -4,7 +4,6 @@
 #include <array>
 #include <fstream>
 #include <functional>
-#include <mutex>
 #include <numeric>
 #include <thread>
 
@@ -13,6 +12,7 @@
 #include "gpu_check/watchdog.hpp"
 #include "kernels/device/launch.hpp"
 #include "support/effort.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll::gpu_check {
 namespace {
@@ -182,15 +182,14 @@ void try_two_ranks(const std::string& way, Watchdog& watchdog, Findings& finding
   const Check check(findings, fmt::format("all_reduce of 2 threads by {}", way));
   const auto store = make_inproc_store();
   std::array<Status, 2> ended;
-  std::array<std::string, 2> stage;
-  std::mutex mu;
+  Guarded<std::array<std::string, 2>> stages;
   const auto reduce = [&](int rank) {
     auto& mine = ended[static_cast<std::size_t>(rank)];
     const auto at = [&](const char* what) {
-      const std::lock_guard lock(mu);
-      stage[static_cast<std::size_t>(rank)] = what;
+      const auto stage = stages.lock();
+      stage->at(static_cast<std::size_t>(rank)) = what;
       watchdog.at(fmt::format("all_reduce of 2 threads by {}: rank 0 in {}, rank 1 in {}", way,
-                              stage[0], stage[1]));
+                              stage->front(), stage->back()));
     };
     try {
       mine = reduce_with_other(store, rank, way, at);
@@ -202,10 +201,11 @@ void try_two_ranks(const std::string& way, Watchdog& watchdog, Findings& finding
     const std::jthread other(reduce, 1);
     reduce(0);
   }
+  const auto stage = stages.lock();
   for (std::size_t rank = 0; rank < 2; ++rank) {
     findings.tried();
     if (!ended[rank])
-      findings.wrong(fmt::format("rank {} by {}, in {}: {}", rank, way, stage[rank],
+      findings.wrong(fmt::format("rank {} by {}, in {}: {}", rank, way, stage->at(rank),
                                  ended[rank].error().message));
   }
 }

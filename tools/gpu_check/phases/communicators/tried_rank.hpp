@@ -7,7 +7,6 @@
 #include <condition_variable>
 #include <cstring>
 #include <functional>
-#include <mutex>
 #include <random>
 #include <stop_token>
 #include <thread>
@@ -23,6 +22,7 @@
 #include "schedule/problem.hpp"
 #include "support/differences.hpp"
 #include "support/effort.hpp"
+#include "system/locks.hpp"
 
 namespace ccoll::gpu_check {
 
@@ -38,29 +38,27 @@ class Watch {
   explicit Watch(std::function<void(const std::string&)> say)
       : say_(std::move(say)), thread_([this](const std::stop_token& stop) { look(stop); }) {}
 
-  void at(std::string what) {
-    const std::lock_guard lock(mu_);
-    what_ = std::move(what);
-    since_ = Clock::now();
-  }
+  void at(std::string what) { *stage_.lock() = {std::move(what), Clock::now()}; }
 
  private:
   using Clock = std::chrono::steady_clock;
   static inline const std::chrono::seconds kPatience{testing::by_effort(45, 15, 45)};
 
+  struct Stage {
+    std::string what = "start-up";
+    Clock::time_point since = Clock::now();
+  };
+
   void look(const std::stop_token& stop) {
-    std::unique_lock lock(mu_);
-    const auto is_late = [this] { return Clock::now() - since_ > kPatience; };
+    auto stage = stage_.lock();
     while (!stop.stop_requested()) {
-      if (is_late()) return say_(what_);
-      bell_.wait_for(lock, stop, std::chrono::seconds(1), [] { return false; });
+      if (Clock::now() - stage->since > kPatience) return say_(stage->what);
+      bell_.wait_for(stage, stop, std::chrono::seconds(1), [] { return false; });
     }
   }
 
   const std::function<void(const std::string&)> say_;
-  std::mutex mu_;
-  std::string what_ = "start-up";           // guarded by mu_
-  Clock::time_point since_ = Clock::now();  // guarded by mu_
+  Guarded<Stage> stage_;
   std::condition_variable_any bell_;
   std::jthread thread_;  // last, because it uses all of the above
 };

@@ -149,8 +149,8 @@ class Present {
     // before this are destroyed later.
     static const AtExit at_exit;
     const auto handles = of_process().lock();
-    std::erase_if(*handles, [](const auto& each) { return each.expired(); });
-    handles->push_back(handle);
+    std::erase_if(handles->all, [](const auto& each) { return each.expired(); });
+    handles->all.push_back(handle);
   }
 
  private:
@@ -159,14 +159,18 @@ class Present {
     ~AtExit() { leave_all(); }
   };
 
-  using Handles = Guarded<std::vector<std::weak_ptr<Handle>>, ProcessMutex>;
-  static Handles& of_process() { return Runtime::one<Handles>(); }
+  struct Handles {
+    std::vector<std::weak_ptr<Handle>> all;
+  };
+  static Guarded<Handles, ProcessMutex>& of_process() {
+    return Runtime::one<Guarded<Handles, ProcessMutex>>();
+  }
 
   static void leave_all() {
     std::vector<std::shared_ptr<Handle>> here;
     {
       const auto handles = of_process().lock();
-      for (const auto& each : *handles)
+      for (const auto& each : handles->all)
         if (auto handle = each.lock(); handle && !handle->is_forked())
           here.push_back(std::move(handle));
     }

@@ -13,15 +13,19 @@
 namespace ccoll::net {
 namespace {
 
-using SpareOfProcess = Guarded<std::weak_ptr<Spare>, ProcessMutex>;
-SpareOfProcess& spare_of_process() { return Runtime::one<SpareOfProcess>(); }
+struct SpareOfProcess {
+  std::weak_ptr<Spare> spare;
+};
+Guarded<SpareOfProcess, ProcessMutex>& spare_of_process() {
+  return Runtime::one<Guarded<SpareOfProcess, ProcessMutex>>();
+}
 
 }  // namespace
 
 std::shared_ptr<Spare> Spare::of_process() {
-  const auto spare = spare_of_process().lock();
-  auto there = spare->lock();
-  if (!there) *spare = there = std::make_shared<Spare>();
+  const auto of_process = spare_of_process().lock();
+  auto there = of_process->spare.lock();
+  if (!there) of_process->spare = there = std::make_shared<Spare>();
   there->restore();
   return there;
 }
@@ -52,16 +56,16 @@ bool Spare::starves(std::chrono::milliseconds limit, Clock::time_point now) {
 }
 
 std::optional<Failure> lack_of_descriptors(std::chrono::milliseconds limit, Clock::time_point now) {
-  const auto spare = spare_of_process().lock();
-  const auto there = spare->lock();
+  const auto of_process = spare_of_process().lock();
+  const auto there = of_process->spare.lock();
   if (there == nullptr || there->restore() || !there->starves(limit, now)) return std::nullopt;
   return Failure{ErrorKind::exhausted,
                  fmt::format("cannot accept connections: {}", os_error(EMFILE)), std::nullopt};
 }
 
 bool has_descriptors_left() {
-  const auto spare = spare_of_process().lock();
-  const auto there = spare->lock();
+  const auto of_process = spare_of_process().lock();
+  const auto there = of_process->spare.lock();
   return there == nullptr || there->restore();
 }
 

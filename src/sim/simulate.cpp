@@ -147,9 +147,9 @@ Result<Choice> choose_on(const Network& network, const Problem& problem, std::si
       choose(problem, elem_bytes, cost_table(network, problem.size),
              {.algorithm = algorithm, .max_lanes = {}, .order = CombineOrder::any});
   if (chosen.choice.algorithm == algorithm) return chosen.choice;
-  // "leaders was asked for, but all ranks share one host; tree is predicted to be fastest, …"
+  // "leaders was asked for, but all ranks share one host"
   constexpr std::string_view kBut = ", but ";
-  std::string why = chosen.reason().substr(0, chosen.reason().find(';'));
+  std::string why = chosen.wish;
   if (const auto but = why.find(kBut); but != std::string::npos) why.erase(0, but + kBut.size());
   return fail(ErrorKind::unsupported, "{}", why);
 }

@@ -309,13 +309,14 @@ class Parts : public Progress::Operations, public Failures::Audience {
   CollectiveCalls calls{
       {self, planner, progress, record, under_way, failures, limits, waits, comparison}};
   MessageCalls message_calls{{self, planner, progress, record, under_way, failures, limits}};
-  DevicePrograms device_programs{
-      {self, planner, progress, failures, calls, under_way.in_streams()}};
-  Streams streams{{self, progress, under_way, failures, calls, message_calls, device_programs}};
   Exchange exchange{self, progress, calls};
+  DevicePrograms device_programs{
+      {self, planner, progress, failures, exchange, under_way.in_streams()}};
+  Streams streams{{self, progress, under_way, failures, calls, message_calls, device_programs}};
   Groups groups{{self, progress, failures, calls, exchange, births, survivors,
-                 [this](const auto& /*member*/, std::uint64_t id, const auto& options,
-                        Group group) { return make_child(id, options, std::move(group)); }}};
+                 [this](std::uint64_t id, const auto& options, Group group) {
+                   return make_child(id, options, std::move(group));
+                 }}};
 
  private:
   const std::shared_ptr<Progress> held_{&progress, [](Progress*) {}};

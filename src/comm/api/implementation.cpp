@@ -83,11 +83,10 @@ Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementati
   return made;
 }
 
-Result<Child> Communicator::Implementation::make_child(std::shared_ptr<Member> member,
-                                                       std::uint64_t id,
+Result<Child> Communicator::Implementation::make_child(std::uint64_t id,
                                                        const CommunicatorOptions& options,
-                                                       Group group) {
-  return make(std::move(member), id, options, std::move(group)).map([](const auto& made) {
+                                                       Group group) const {
+  return make(self_.member(), id, options, std::move(group)).map([](const auto& made) {
     return Child{made, made->self_, made->failures_.verdict(), made->control_news_, made->groups_};
   });
 }

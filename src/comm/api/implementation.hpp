@@ -48,9 +48,6 @@ class Communicator::Implementation final
                                                       std::uint64_t id,
                                                       const CommunicatorOptions& options,
                                                       Group group);
-  /// The same, for the Groups of another one.
-  static Result<Child> make_child(std::shared_ptr<Member> member, std::uint64_t id,
-                                  const CommunicatorOptions& options, Group group);
   ~Implementation() override;
 
   // The parts:
@@ -113,6 +110,8 @@ class Communicator::Implementation final
   /// Does the steps of make() that may fail after other ranks can hear of it.
   Status make_whole();
   void configure();
+  /// Makes another one of this rank's, for Groups.
+  Result<Child> make_child(std::uint64_t id, const CommunicatorOptions& options, Group group) const;
 
   // A part uses those before it. Plans, which CollectiveCalls has, end before their links.
   const Self self_;
@@ -134,14 +133,16 @@ class Communicator::Implementation final
       {self_, planner_, progress_, record_, under_way_, failures_, limits_, waits_, comparison_}};
   MessageCalls message_calls_{
       {self_, planner_, progress_, record_, under_way_, failures_, limits_}};
+  Exchange exchange_{self_, progress_, calls_};
   DevicePrograms device_programs_{
-      {self_, planner_, progress_, failures_, calls_, under_way_.in_streams()}};
+      {self_, planner_, progress_, failures_, exchange_, under_way_.in_streams()}};
   Streams streams_{
       {self_, progress_, under_way_, failures_, calls_, message_calls_, device_programs_}};
   Survivors survivors_{self_, progress_, failures_, births_};
-  Exchange exchange_{self_, progress_, calls_};
-  Groups groups_{
-      {self_, progress_, failures_, calls_, exchange_, births_, survivors_, &make_child}};
+  Groups groups_{{self_, progress_, failures_, calls_, exchange_, births_, survivors_,
+                  [this](std::uint64_t id, const auto& options, Group group) {
+                    return make_child(id, options, std::move(group));
+                  }}};
   const ForkNotice fork_notice_{*this};  // last: needs all the others
 };
 

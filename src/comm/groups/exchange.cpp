@@ -5,7 +5,6 @@
 #include <array>
 #include <vector>
 
-#include "comm/call/call.hpp"
 #include "comm/call/call_group.hpp"
 #include "comm/progress/owner.hpp"
 #include "engine/describe.hpp"
@@ -21,6 +20,17 @@ Status Exchange::tell_all(std::uint8_t shown_as, const void* mine, void* everyon
   call.timeout = options.timeout;
   call.label = options.label;
   call.shown_as = shown_as;
+  return gather(call);
+}
+
+Status Exchange::tell_all_at_start(std::uint8_t shown_as, const void* mine, void* everyones,
+                                   std::size_t bytes) {
+  auto call = all_gather_of(mine, everyones, bytes);
+  call.shown_as = shown_as;
+  return gather(call);
+}
+
+Status Exchange::gather(const Call& call) {
   const Owner owned(progress_);
   CCOLL_TRY(calls_.run(owned, call));
   return {};

@@ -35,8 +35,7 @@ Result<Child> Groups::make_child(std::uint64_t id, const std::vector<Rank>& rank
   std::vector<std::uint32_t> job_ranks;
   job_ranks.reserve(ranks.size());
   for (const auto rank : ranks) job_ranks.push_back(with_.self.group().job_rank(rank));
-  return with_.make(with_.self.member(), id, inherited,
-                    Group(std::move(job_ranks), with_.self.job_rank()));
+  return with_.make(id, inherited, Group(std::move(job_ranks), with_.self.job_rank()));
 }
 
 template <typename Make>

@@ -54,8 +54,7 @@ class Groups {
     Births& births;
     Survivors& survivors;
     /// Makes this rank's communicator of that id and those ranks.
-    std::function<Result<Child>(std::shared_ptr<Member> member, std::uint64_t id,
-                                const CommunicatorOptions& options, Group group)>
+    std::function<Result<Child>(std::uint64_t id, const CommunicatorOptions& options, Group group)>
         make;
   };
   explicit Groups(With with) : with_(std::move(with)) {}

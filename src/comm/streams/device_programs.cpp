@@ -149,7 +149,7 @@ Status DevicePrograms::make_group(Result<std::shared_ptr<device::Staging>> stagi
   auto door = device::ExchangeDoor::open();
   std::vector<device::DoorAddress> addresses(with_.self.size());
   const auto own = door && staging ? door->address() : device::DoorAddress{};
-  CCOLL_TRY(tell_all_at_start(&own, addresses.data(), sizeof own));
+  CCOLL_TRY(with_.exchange.tell_all_at_start(kDeviceWay, &own, addresses.data(), sizeof own));
   Result<std::shared_ptr<device::DeviceWay>> way;
   if (!staging) {
     way = tl::unexpected(std::move(staging.error()));
@@ -168,7 +168,7 @@ Status DevicePrograms::make_group(Result<std::shared_ptr<device::Staging>> stagi
   mine.is_well = way.has_value();
   if (!way) way.error().message.copy(mine.reason.data(), mine.reason.size() - 1);
   std::vector<Verdict> verdicts(with_.self.size());
-  CCOLL_TRY(tell_all_at_start(&mine, verdicts.data(), sizeof mine));
+  CCOLL_TRY(with_.exchange.tell_all_at_start(kDeviceWay, &mine, verdicts.data(), sizeof mine));
   const auto odd = std::ranges::find(verdicts, false, &Verdict::is_well);
   if (odd != verdicts.end())
     return fail(ErrorKind::unsupported, "rank {}: {}", odd - verdicts.begin(), odd->reason.data());
@@ -191,14 +191,6 @@ Result<std::shared_ptr<device::DeviceWay>> DevicePrograms::meet_for_group(
                              .most_blocks = pick_.share.blocks,
                              .staging = std::move(staging)},
                             **exchange, deadline);
-}
-
-Status DevicePrograms::tell_all_at_start(const void* mine, void* everyones, std::size_t bytes) {
-  auto call = all_gather_of(mine, everyones, bytes);
-  call.shown_as = kDeviceWay;
-  const Owner owned(with_.progress);
-  CCOLL_TRY(with_.collective_calls.run(owned, call));
-  return {};
 }
 
 // Programs

@@ -10,10 +10,10 @@
 #include <unordered_map>
 
 #include "comm/call/call.hpp"
-#include "comm/collectives/collective_calls.hpp"
 #include "comm/collectives/plan_cache.hpp"
 #include "comm/collectives/planner.hpp"
 #include "comm/failures/failures.hpp"
+#include "comm/groups/exchange.hpp"
 #include "comm/groups/self.hpp"
 #include "comm/progress/progress.hpp"
 #include "comm/streams/device_ways.hpp"
@@ -41,7 +41,7 @@ class DevicePrograms {
     const Planner& planner;
     Progress& progress;
     Failures& failures;
-    CollectiveCalls& collective_calls;
+    Exchange& exchange;
     StreamCalls& in_streams;
   };
   explicit DevicePrograms(const With& with) : with_(with) {}
@@ -72,8 +72,6 @@ class DevicePrograms {
   Result<std::shared_ptr<device::DeviceWay>> meet_for_group(
       device::ExchangeDoor& door, std::span<const device::DoorAddress> addresses,
       std::shared_ptr<device::Staging> staging) const;
-  /// Gathers every rank's `mine`, by rank.
-  Status tell_all_at_start(const void* mine, void* everyones, std::size_t bytes);
   Result<OnDevice> load(const Submitting& submitting, const Call& call, const Signature& asked,
                         Known& known);
 

@@ -2,6 +2,7 @@
 #include "faces/nccl/settings/environment.hpp"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <mutex>
 #include <sstream>
@@ -23,18 +24,25 @@ using Variables = std::map<std::string, std::string>;
 
 constexpr std::size_t kMostConfBytes = 1 << 20;
 
-/// Variables of the environment, then of NCCL's files: the first value counts. A file that cannot
-/// be read has none; `translated` refuses the one that NCCL_CONF_FILE names.
-Variables variables_of_process() {
+/// Adds a file's variables, where `all` has none of that name. If the file is there but cannot be
+/// read, it adds the reason to `unread`.
+void add_file(const std::string& file, Variables& all, std::vector<std::string>& unread) {
+  if (const auto text = conf_text(file))
+    all.merge(parsed_lines(*text));
+  else if (::access(file.c_str(), F_OK) == 0)
+    unread.push_back(text.error().message);
+}
+
+/// Variables of the environment, then of NCCL's files: the first value counts. `translated` refuses
+/// a file that NCCL_CONF_FILE names and that cannot be read.
+Variables variables_of_process(std::vector<std::string>& unread) {
   auto all = variables_that_begin_with("NCCL_");
-  std::vector<std::string> files;
-  if (const auto named = all.find("NCCL_CONF_FILE"); named != all.end())
-    files.push_back(named->second);
-  else if (const auto home = read_variable("HOME"))
-    files.push_back(*home + "/.nccl.conf");
-  files.emplace_back("/etc/nccl.conf");
-  for (const auto& file : files)
-    if (const auto text = conf_text(file)) all.merge(parsed_lines(*text));
+  if (const auto named = all.find("NCCL_CONF_FILE"); named != all.end()) {
+    if (const auto text = conf_text(named->second)) all.merge(parsed_lines(*text));
+  } else if (const auto home = read_variable("HOME")) {
+    add_file(*home + "/.nccl.conf", all, unread);
+  }
+  add_file("/etc/nccl.conf", all, unread);
   return all;
 }
 
@@ -67,13 +75,6 @@ void read_own(Settings& read) {
   if (read.warn_after == kNoLimit) read.warn_after = std::chrono::milliseconds(0);
 }
 
-Settings settings_of_process() {
-  auto read = translated(variables_of_process());
-  set_fallbacks(read.fallbacks, read.sources);
-  read_own(read);
-  return read;
-}
-
 /// The path of this library: programs find libnccl.so.2 in many ways.
 std::string own_path() {
   Dl_info info{};
@@ -92,6 +93,7 @@ void tell(const Settings& read) {
                               each.remark.empty() ? "" : ": ", each.remark));
     if (each.is_warning) log().warn("{}={}: {}", each.name, each.value, each.remark);
   }
+  for (const auto& why : read.unread) log().warn("{}: its variables are not read", why);
   if (!all.empty()) log().info("NCCL's variables: {}", joined(all));
 }
 
@@ -101,6 +103,15 @@ Result<std::string> conf_text(const std::string& path) {
   if (path == "/dev/null") return std::string();
   const StandardStreamsTaken taken;
   return read_regular_file("the file", path, kMostConfBytes);
+}
+
+Settings settings_of_process() {
+  std::vector<std::string> unread;
+  auto read = translated(variables_of_process(unread));
+  read.unread = std::move(unread);
+  set_fallbacks(read.fallbacks, read.sources);
+  read_own(read);
+  return read;
 }
 
 Variables parsed_lines(const std::string& text) {

@@ -53,6 +53,7 @@ struct Settings {
   /// The variable of NCCL's behind each of them, for failures.
   std::map<std::string, std::string> sources;
   std::vector<Seen> seen;
+  std::vector<std::string> unread;  ///< the reason why a file of variables was not read
 };
 
 /// Reads `variables`, all of NCCL's that are set. Fields for ccoll's own variables keep their
@@ -65,6 +66,8 @@ Result<std::string> conf_text(const std::string& path);
 /// The `NAME=value` lines of a text; `#` begins a comment.
 std::map<std::string, std::string> parsed_lines(const std::string& text);
 
+/// Reads the variables of this process, and of NCCL's files.
+Settings settings_of_process();
 /// The settings of this process. The first call reads them.
 const Settings& settings() noexcept;
 /// For making a communicator or an id: throws Refusal if a variable asks for the impossible. Warns

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "faces/nccl/settings/environment.hpp"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "net/interface.hpp"
 #include "net/listener.hpp"
@@ -10,6 +15,7 @@
 namespace ccoll::nccl {
 namespace {
 
+namespace fs = std::filesystem;
 using Variables = std::map<std::string, std::string>;
 
 /// The translation of one variable alone.
@@ -90,6 +96,38 @@ TEST_CASE("nccl environment: refused, warned of, and others' own", "[faces][unit
   CHECK(unknown.is_warning);
   CHECK(unknown.remark.find("NCCL_DEBUG") != std::string::npos);
   CHECK_THAT(seen("CCOLL_NCCL_HOST", "1").remark, Catch::Contains("set it in the environment"));
+}
+
+TEST_CASE("nccl environment: a file at home that cannot be read is told", "[faces][unit]") {
+  const auto home = fs::temp_directory_path() / ("ccoll-home-" + std::to_string(::getpid()));
+  const char* const before = std::getenv("HOME");
+  const std::optional<std::string> kept =
+      before ? std::optional<std::string>(before) : std::nullopt;
+  fs::create_directories(home);
+  ::setenv("HOME", home.c_str(), 1);
+  const auto none = settings_of_process();
+  std::ofstream(home / ".nccl.conf") << "NCCL_LOCAL_REGISTER=0\n";
+  const auto file = settings_of_process();
+  fs::remove(home / ".nccl.conf");
+  fs::create_directory(home / ".nccl.conf");
+  const auto directory = settings_of_process();
+  // The superuser may read any file.
+  fs::remove(home / ".nccl.conf");
+  fs::create_symlink("/dev/zero", home / ".nccl.conf");
+  const auto device = settings_of_process();
+  if (kept)
+    ::setenv("HOME", kept->c_str(), 1);
+  else
+    ::unsetenv("HOME");
+  fs::remove_all(home);
+  set_fallbacks({}, {});
+  CHECK(none.unread.empty());
+  CHECK(file.unread.empty());
+  CHECK_FALSE(file.registers);
+  for (const auto* const unread : {&directory.unread, &device.unread}) {
+    REQUIRE(unread->size() == 1);
+    CHECK_THAT(unread->front(), Catch::Contains((home / ".nccl.conf: not a regular").string()));
+  }
 }
 
 TEST_CASE("nccl environment: failures name the variable that was set", "[faces][unit]") {

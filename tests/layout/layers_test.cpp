@@ -80,7 +80,7 @@ const std::map<std::string, std::string> kMayInclude = {
      "core system net algorithms engine gpu comm comm/call comm/collectives comm/failures "
      "comm/groups comm/messages comm/progress"},
     {"faces/c", ""},
-    {"faces/nccl", "system faces/nccl/device faces/nccl/settings"},
+    {"faces/nccl", "core system faces/nccl/device faces/nccl/settings"},
     {"faces/nccl/device", "system gpu/cuda faces/nccl"},
     {"faces/nccl/functions", "system rendezvous faces/nccl faces/nccl/settings"},
     {"faces/nccl/settings", "core system faces/nccl"},

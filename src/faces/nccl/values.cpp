@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "faces/nccl/values.hpp"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 
+#include "core/text.hpp"
 #include "faces/nccl/results.hpp"
 
 namespace ccoll::nccl {
@@ -18,6 +21,9 @@ constexpr std::array<ReduceOp, ncclNumOps> kOps = {
     ReduceOp::sum, ReduceOp::product, ReduceOp::max, ReduceOp::min, ReduceOp::avg,
 };
 
+constexpr std::string_view kAlgorithms[] = {
+    "ring", "tree", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat"};
+
 }  // namespace
 
 DataType type_of(ncclDataType_t type) {
@@ -29,5 +35,18 @@ DataType type_of(ncclDataType_t type) {
 }
 
 ReduceOp op_of(ncclRedOp_t op) { return kOps[static_cast<std::size_t>(op)]; }
+
+std::string in_lower_case(std::string text) {
+  for (auto& each : text)
+    if (each >= 'A' && each <= 'Z') each = static_cast<char>(each - 'A' + 'a');
+  return text;
+}
+
+bool is_algorithm(std::string_view name) {
+  const auto lower = in_lower_case(std::string(name));
+  return std::ranges::find(kAlgorithms, lower) != std::end(kAlgorithms);
+}
+
+std::string algorithm_names() { return joined(kAlgorithms); }
 
 }  // namespace ccoll::nccl

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// NCCL's numbers of types and operations as ccoll's.
+/// NCCL's numbers of types and operations as ccoll's, and its names of algorithms.
+
+#include <string>
+#include <string_view>
 
 #include "ccoll/types.hpp"
 #include "faces/nccl/abi.hpp"
@@ -15,5 +18,11 @@ DataType type_of(ncclDataType_t type);
 constexpr bool is_built_in(ncclRedOp_t op) { return op >= 0 && op < ncclNumOps; }
 /// The same for a built-in reduction.
 ReduceOp op_of(ncclRedOp_t op);
+
+std::string in_lower_case(std::string text);
+/// Whether NCCL has an algorithm of that name, in letters of any case.
+bool is_algorithm(std::string_view name);
+/// "ring, tree, …".
+std::string algorithm_names();
 
 }  // namespace ccoll::nccl

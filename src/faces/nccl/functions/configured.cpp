@@ -2,7 +2,6 @@
 // Collectives of NCCL 2.31 with a config of their own. It is checked, but the cost model still
 // chooses: the config could change no result.
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstring>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "faces/nccl/call.hpp"
 #include "faces/nccl/group.hpp"
+#include "faces/nccl/values.hpp"
 #include "faces/nccl/versioned.hpp"
 
 namespace ccoll::nccl {
@@ -33,26 +33,14 @@ struct Layout {
 static_assert(offsetof(Layout, max_ctas) == 28 && offsetof(Layout, algorithms) == 40 &&
               sizeof(Layout) == 64);
 
-constexpr std::array<std::string_view, 7> kAlgorithms = {
-    "ring", "tree", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat"};
-
-bool is_algorithm(std::string_view name) {
-  std::string lower(name);
-  for (auto& each : lower)
-    if (each >= 'A' && each <= 'Z') each = static_cast<char>(each - 'A' + 'a');
-  return std::ranges::find(kAlgorithms, lower) != kAlgorithms.end();
-}
-
 /// Checks a list with commas, which ^ at its beginning inverts.
 void check_algorithms(std::string_view list) {
   if (list.starts_with('^')) list.remove_prefix(1);
   while (!list.empty()) {
     const auto name = list.substr(0, list.find(','));
     if (!is_algorithm(name))
-      refuse(ncclInvalidArgument,
-             "config: algSelection names \"{}\": expected some of ring, tree, collnetdirect, "
-             "collnetchain, nvls, nvlstree, pat",
-             name);
+      refuse(ncclInvalidArgument, "config: algSelection names \"{}\": expected some of {}", name,
+             algorithm_names());
     list.remove_prefix(std::min(name.size() + 1, list.size()));
   }
 }

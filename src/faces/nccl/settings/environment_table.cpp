@@ -6,9 +6,11 @@
 #include <array>
 #include <charconv>
 #include <iterator>
+#include <sstream>
 
 #include "core/text.hpp"
 #include "faces/nccl/settings/environment.hpp"
+#include "faces/nccl/values.hpp"
 
 namespace ccoll::nccl {
 namespace {
@@ -28,12 +30,6 @@ Outcome sets(Settings& read, const char* name, std::string value) {
   Outcome outcome{Fate::used, fmt::format("{}={}", name, value)};
   read.fallbacks.emplace(name, std::move(value));
   return outcome;
-}
-
-std::string in_lower_case(std::string text) {
-  for (auto& each : text)
-    if (each >= 'A' && each <= 'Z') each = static_cast<char>(each - 'A' + 'a');
-  return text;
 }
 
 std::optional<long> whole(const std::string& text) {
@@ -110,10 +106,29 @@ Outcome gdr_level(const std::string& value, Settings& read) {
   return value == "LOC" || value == "0" ? sets(read, "CCOLL_GPU_DIRECT", "0") : no_meaning();
 }
 
+/// The first name in a value that is none of NCCL's algorithms; empty if there is none. A value is
+/// like "Ring,Tree", "^Tree" or "allreduce:tree;broadcast:ring".
+std::string unknown_algorithm(std::string value) {
+  std::ranges::replace(value, ';', ',');
+  std::istringstream parts(value);
+  for (std::string name; std::getline(parts, name, ',');) {
+    name.erase(0, name.find(':') + 1);  // without one, nothing
+    name.erase(0, name.find_first_not_of(" ^"));
+    name.erase(name.find_last_not_of(' ') + 1);
+    // NCCL had a CollNet before there were two.
+    const bool is_known = is_algorithm(name) || in_lower_case(name) == "collnet";
+    if (!name.empty() && !is_known) return name;
+  }
+  return {};
+}
+
 Outcome algo(const std::string& value, Settings& read) {
   const auto word = in_lower_case(value);
   if (word == "ring") return sets(read, "CCOLL_ALGO", "ring");
   if (word == "tree") return sets(read, "CCOLL_ALGO", "double_tree");
+  if (const auto unknown = unknown_algorithm(value); !unknown.empty())
+    return {Fate::no_meaning,
+            fmt::format("NCCL has no algorithm '{}'; it has {}", unknown, algorithm_names()), true};
   return no_meaning("the cost model chooses");
 }
 

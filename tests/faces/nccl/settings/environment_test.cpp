@@ -70,8 +70,12 @@ TEST_CASE("nccl environment: what has no meaning sets nothing and is no error", 
     CHECK_FALSE(seen(name, "1").is_warning);
     CHECK(fallbacks(name, "1").empty());
   }
-  for (const auto* value : {"NVLS", "Ring,Tree", "^Tree", "allreduce:ring", "PAT"})
+  for (const auto* value : {"NVLS", "Ring,Tree", "^Tree", "allreduce:ring", "PAT", "^tree, collnet",
+                            "ring,tree;allreduce:^NVLSTree,CollnetDirect;broadcast:ring", "^"}) {
+    CAPTURE(value);
     CHECK(fallbacks("NCCL_ALGO", value).empty());
+    CHECK_FALSE(seen("NCCL_ALGO", value).is_warning);
+  }
 }
 
 TEST_CASE("nccl environment: refused, warned of, and others' own", "[faces][unit]") {
@@ -96,6 +100,17 @@ TEST_CASE("nccl environment: refused, warned of, and others' own", "[faces][unit
   CHECK(unknown.is_warning);
   CHECK(unknown.remark.find("NCCL_DEBUG") != std::string::npos);
   CHECK_THAT(seen("CCOLL_NCCL_HOST", "1").remark, Catch::Contains("set it in the environment"));
+}
+
+TEST_CASE("nccl environment: an algorithm that NCCL does not have is warned of", "[faces][unit]") {
+  for (const auto* value : {"Foo", "Ring,Foo", "^Foo", "allreduce:ring;broadcast:^tree, Foo "}) {
+    const auto foo = seen("NCCL_ALGO", value);
+    CAPTURE(value, foo.remark);
+    CHECK(foo.fate == Fate::no_meaning);
+    CHECK(foo.is_warning);
+    CHECK_THAT(foo.remark, Catch::Contains("'Foo'") && Catch::Contains("ring, tree"));
+    CHECK(fallbacks("NCCL_ALGO", value).empty());
+  }
 }
 
 TEST_CASE("nccl environment: a file at home that cannot be read is told", "[faces][unit]") {

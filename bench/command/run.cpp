@@ -26,6 +26,7 @@
 #include "bench/report/report.hpp"
 #include "ccoll/environment.hpp"
 #include "ccoll/store.hpp"
+#include "comm/groups/tuning.hpp"
 #include "core/text.hpp"
 #include "rendezvous/identity.hpp"
 #include "run/launch.hpp"
@@ -72,6 +73,7 @@ int run_rank(int rank, int local_rank, int ranks_here, const Options& options, S
     // Its memory is freed after the communicator, which streams may wait for.
     const std::unique_ptr<Gpu> gpu = options.is_on_gpu() ? open_gpu(local_rank) : nullptr;
     if (gpu) settings.device.ordinal = gpu->number();
+    if (options.command == Options::Command::tune) will_save_tuning();
     Communicator communicator = connect(settings);
     if (options.command == Options::Command::tune) {
       tune(communicator, options);

@@ -175,7 +175,8 @@ constexpr Variable kSettings[] = {
     {"CCOLL_TUNE_FILE", "this host's file in the user's cache directory, `ccoll/HOST.tune`",
      "the costs of links here, by `cc-bench tune`; rank 0's file counts for all ranks. "
      "`/dev/null`: "
-     "the estimates. Where it is set, `HOST.copies` is not used"},
+     "the estimates; a file that is not there: the same, and a warning. Where it is set, "
+     "`HOST.copies` is not used"},
     {"CCOLL_HOST_ID", "the kernel's boot, network and IPC namespace",
      "any text: ranks with the same one are taken to share a host, and try shared memory"},
     {"CCOLL_TRACE", "nothing is recorded",

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include "core/float_state.hpp"
 #include "system/file_descriptor.hpp"
 #include "system/log.hpp"
+#include "system/runtime.hpp"
 #include "system/variables.hpp"
 #include "system/write_all.hpp"
 #include "transport/transport.hpp"
@@ -67,6 +69,11 @@ bool is_link_class(std::string_view name) {
            name == link_class(kind.name, true, true) || name == link_class(kind.name, false, false);
   });
 }
+
+/// Whether this process is about to make the file.
+struct Maker {
+  std::atomic<bool> is_here = false;
+};
 
 struct Close {
   void operator()(std::FILE* file) const { std::fclose(file); }
@@ -147,12 +154,18 @@ std::string tuning_path() { return read_variable("CCOLL_TUNE_FILE").value_or(cac
 Tuning load_tuning() {
   const auto path = tuning_path();
   if (path.empty()) return {};
-  const auto parsed = read_file(path).and_then(
-      [](const std::optional<std::string>& text) { return text ? parse_tuning(*text) : Tuning{}; });
+  const auto text = read_file(path);
+  const bool is_missing = text && !*text;
+  if (is_missing && read_variable("CCOLL_TUNE_FILE") && !Runtime::one<Maker>().is_here)
+    log().warn("CCOLL_TUNE_FILE={}: there is no such file; links are priced by estimates", path);
+  if (is_missing) return {};
+  const auto parsed = text.and_then([](const auto& found) { return parse_tuning(*found); });
   if (parsed) return *parsed;
   log().warn("{}: {}; links are priced by estimates", path, parsed.error().message);
   return {};
 }
+
+void will_save_tuning() { Runtime::one<Maker>().is_here = true; }
 
 Status check_tuning_path(const std::string& path) {
   if (path.empty())

@@ -32,8 +32,11 @@ std::string cache_path(std::string_view ending);
 /// CCOLL_TUNE_FILE, or this host's file in the cache directory; empty where there is none of them.
 std::string tuning_path();
 /// The costs in that file; none if it does not exist. A file that cannot be read or understood
-/// causes a warning and is not used.
+/// causes a warning and is not used, and so does one that CCOLL_TUNE_FILE names and that is not
+/// there.
 Tuning load_tuning();
+/// For a process that is about to make the file: that it is not there causes no warning.
+void will_save_tuning();
 /// Fails if there is no path, or a device or directory at it: /dev/null keeps nothing.
 Status check_tuning_path(const std::string& path);
 /// Replaces the file at once or not at all; makes its directory.

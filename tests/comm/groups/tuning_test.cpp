@@ -13,11 +13,14 @@
 
 #include "comm/groups/costs.hpp"
 #include "control/control.hpp"
+#include "support/logged.hpp"
 #include "support/ranks.hpp"
 #include "transport/transport.hpp"
 
 namespace ccoll {
 namespace {
+
+using ccoll::testing::logged;
 
 MeasuredCosts some_costs(double seed) {
   return {.links = {.latency_ns = seed,
@@ -62,6 +65,17 @@ TEST_CASE("tuning: what is kept is what is read", "[comm]") {
   const auto below = std::filesystem::path(file.path()).parent_path();
   for (const auto& entry : std::filesystem::directory_iterator(below))
     CHECK(entry.path() == file.path());  // no other file is left beside it
+}
+
+TEST_CASE("tuning: a file that is named but not there is warned of", "[comm]") {
+  const TuneFile file;
+  const auto load = [] { CHECK(load_tuning().empty()); };
+  CHECK_THAT(logged(load), Catch::Contains("warning: CCOLL_TUNE_FILE=" + file.path() +
+                                           ": there is no such file"));
+  REQUIRE(save_tuning({}, file.path()));
+  CHECK(logged(load).empty());
+  ::setenv("CCOLL_TUNE_FILE", "/dev/null", 1);
+  CHECK(logged(load).empty());
 }
 
 TEST_CASE("tuning: a file of something else is told apart, line and reason", "[comm]") {

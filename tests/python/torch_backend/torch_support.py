@@ -67,10 +67,20 @@ def _child(function, rank, size, store, place, timeout, **more):
     os._exit(0)
 
 
-def ranks(size, function, *, timeout=20, limit=90, backend="ccoll", may_die=(), **more):
+def ranks(size, function, *, backend="ccoll", **options):
     """function(rank, size) in `size` processes; their results. Raises a rank's error, with its number.
 
-    more: further arguments of init_process_group."""
+    options: timeout, limit, may_die, and further arguments of init_process_group. Where Gloo's own
+    ranks cannot reach each other at their start, the job is started again, three times at most."""
+    for attempts_left in (2, 1, 0):
+        try:
+            return _ranks_once(size, function, backend=backend, **options)
+        except AssertionError as error:
+            if attempts_left == 0 or "Gloo connectFullMesh failed" not in str(error):
+                raise
+
+
+def _ranks_once(size, function, *, backend, timeout=20, limit=90, may_die=(), **more):
     with tempfile.TemporaryDirectory(prefix="ranks-") as folder:
         store = os.path.join(folder, "store")
         children = []

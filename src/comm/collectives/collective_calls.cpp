@@ -75,8 +75,8 @@ Result<std::shared_ptr<Plan>> CollectiveCalls::plan_for(Owned owned, const Call&
 
 void CollectiveCalls::rehearse(Owned owned) {
   const auto rank = with_.self.rank(), size = with_.self.size();
+  if (size == 1 || !with_.failures.usable(owned)) return;
   auto& links = with_.under_way.links(owned);
-  if (size == 1) return;
   for (Rank peer = 0; peer < size; peer++)
     if (peer != rank && !links.opens_ahead(peer)) return;
   for (const auto kind : {Kind::all_reduce, Kind::all_gather, Kind::all_to_all,
@@ -86,8 +86,11 @@ void CollectiveCalls::rehearse(Owned owned) {
     call.count = 1;
     call.type = DataType::float32;
     call.op = ReduceOp::sum;
-    if (const auto request = with_.planner.request_for(call))
-      static_cast<void>(Plan::make(*request, links));
+    // If this fails, for example for want of memory, a call fails for the same reason and says so.
+    static_cast<void>(caught([&] {
+      return with_.planner.request_for(call).and_then(
+          [&](const PlanRequest& request) { return Plan::make(request, links); });
+    }));
   }
 }
 

@@ -30,8 +30,8 @@ class Exchange {
   /// The same while the communicator is made: that may be in an open group of other ones' calls.
   Status tell_all_at_start(std::uint8_t shown_as, const void* mine, void* everyones,
                            std::size_t bytes);
-  /// Fails with a mismatch that names both sides unless all ranks gave the same `text`; also in an
-  /// open group of calls.
+  /// Fails with a mismatch that names both sides unless all ranks gave the same `text`. Fails in an
+  /// open group of calls, as tell_all() does.
   Status agree(std::uint8_t shown_as, const std::string& text);
 
  private:

@@ -51,7 +51,8 @@ class Self {
   /// first, the culprit's rank here comes last. Apply it once, on the way to the caller; failures
   /// passed on inside, and between ranks, have none of these.
   Failure for_caller(Failure failure, std::string_view label = {}) const;
-  /// The same as a function, for calls that end later. It must not outlive the communicator.
+  /// The same as a function, for calls that end later. It may be called only while the
+  /// communicator lives.
   auto teller(std::string_view label) const {
     return [this, label = std::string(label)](Failure failure) {
       return for_caller(std::move(failure), label);

@@ -192,8 +192,9 @@ bool reaches(const PeerAddress& a, const PeerAddress& b) {
 }
 
 bool may_open_ahead(const TransportContext& context) {
-  // Two for each other rank: for envelopes and short messages, and for the data of long ones.
-  const auto links = 2 * (context.table.size() - 1);
+  // Three for each other rank: for envelopes and short messages, for the data of long ones, and for
+  // collectives.
+  const auto links = 3 * (context.table.size() - 1);
   return links * kLinkSlots * kSlotBytes <= context.slot_memory_bytes / 16;
 }
 

@@ -90,7 +90,7 @@ TEST_CASE("repeated: so do reductions and broadcasts of registered memory", "[co
   const int size = GENERATE(2, 3);
   testing::on_all_transports(size, [&](Communicator& world) {
     const int me = world.rank();
-    constexpr std::size_t kWhole = 12 * kElems;  // more than is computed aside at a time
+    constexpr std::size_t kWhole = 12 * kElems;
     const Memory memory = allocate(2 * kWhole * sizeof(std::uint32_t));
     auto* const begin = reinterpret_cast<std::uint32_t*>(memory.data());
     const std::span in(begin, kWhole), out(begin + kWhole, kWhole);

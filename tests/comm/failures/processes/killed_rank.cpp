@@ -155,6 +155,8 @@ void take_part(const Case& each, const std::string& store, int rank) {
   auto options = options_for(by_host ? "" : each.transport);
   auto ranks = Communicator::create(make_file_store(store), rank, each.size, options);
   if (!each.at_step) return go_through(ranks, each, rank);
+  // A small job's own communicator opens its links ahead; in one made from it, first calls do.
+  if (each.at_step->calls_before == 0) ranks = ranks.duplicate();
   if (is_victim) be_victim(ranks, *each.at_step);
   survive(ranks, each);
 }

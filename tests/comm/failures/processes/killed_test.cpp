@@ -249,7 +249,7 @@ void sweep(const Asked& asked, Directory& directory, Totals& totals) {
       const auto name = fmt::format("{}, {} ranks, blocks of {}", each.transport, each.size,
                                     each.at_step->call.count);
       for (auto end = End::passed; end == End::passed; each.at_step->steps++) {
-        // The first call opens links as it goes; the second finds them open.
+        // The first call, in a duplicate, opens links as it goes; the second finds them open.
         each.at_step->calls_before = each.at_step->steps % 2;
         end = run(each, directory);
         totals.add(name, end);

@@ -57,8 +57,7 @@ CopyRules copy_rules(const CopySituation& situation, const CopyCosts* costs = nu
 /// The rules in words: "the receiver copies, or the sender copies; own trial".
 std::string describe(const CopyRules& rules);
 
-/// The rules of one plan, with its trials. Used only by the holder of the communicator's owner
-/// flag.
+/// The rules of one plan, with its trials. For the links' user alone.
 class CopyPolicy {
  public:
   using Outgoing = std::span<const std::pair<SendLink*, Rank>>;

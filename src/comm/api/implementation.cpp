@@ -102,6 +102,7 @@ Status Communicator::Implementation::make_whole() {
                             std::shared_ptr<ControlObserver>(shared_from_this(), &control_news_));
   subscribed_ = true;
   CCOLL_TRY(device_programs_.find_way());
+  // Where GPUs make the calls, plans of the host's are seldom needed.
   if (!device_programs_.has_way()) calls_.rehearse(Owner(progress_));
   return {};
 }

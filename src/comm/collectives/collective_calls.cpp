@@ -80,7 +80,7 @@ void CollectiveCalls::rehearse(Owned owned) {
   for (Rank peer = 0; peer < size; peer++)
     if (peer != rank && !links.opens_ahead(peer)) return;
   for (const auto kind : {Kind::all_reduce, Kind::all_gather, Kind::all_to_all,
-                          Kind::reduce_scatter, Kind::broadcast, Kind::reduce}) {
+                          Kind::reduce_scatter, Kind::broadcast, Kind::reduce, Kind::barrier}) {
     Call call;
     call.kind = kind;
     call.count = 1;

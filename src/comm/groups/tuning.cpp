@@ -71,8 +71,8 @@ bool is_link_class(std::string_view name) {
 }
 
 /// Whether this process is about to make the file.
-struct Maker {
-  std::atomic<bool> is_here = false;
+struct WillSave {
+  std::atomic<bool> yes = false;
 };
 
 struct Close {
@@ -156,7 +156,7 @@ Tuning load_tuning() {
   if (path.empty()) return {};
   const auto text = read_file(path);
   const bool is_missing = text && !*text;
-  if (is_missing && read_variable("CCOLL_TUNE_FILE") && !Runtime::one<Maker>().is_here)
+  if (is_missing && read_variable("CCOLL_TUNE_FILE") && !Runtime::one<WillSave>().yes)
     log().warn("CCOLL_TUNE_FILE={}: there is no such file; links are priced by estimates", path);
   if (is_missing) return {};
   const auto parsed = text.and_then([](const auto& found) { return parse_tuning(*found); });
@@ -165,7 +165,7 @@ Tuning load_tuning() {
   return {};
 }
 
-void will_save_tuning() { Runtime::one<Maker>().is_here = true; }
+void will_save_tuning() { Runtime::one<WillSave>().yes = true; }
 
 Status check_tuning_path(const std::string& path) {
   if (path.empty())

@@ -247,7 +247,7 @@ Result<Work> Streams::begin(Call call, std::optional<cudaStream_t> stream) {
     return fail(
         ErrorKind::timed_out,
         "the previous call, which another thread of this rank made, was not submitted in time");
-  // Both locks: a call that a group has put off may enter its stream without the first one,
+  // The first lock is not enough: a call that a group has put off may enter its stream without it,
   // and a way must not load a program meanwhile (gpu/way.hpp).
   const auto on_device = with_.device_programs.program_for(calls_.submitting(), call);
   if (!on_device) return tl::unexpected(on_device.error());

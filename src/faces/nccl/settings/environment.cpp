@@ -2,6 +2,7 @@
 #include "faces/nccl/settings/environment.hpp"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <mutex>
@@ -23,6 +24,14 @@ namespace {
 using Variables = std::map<std::string, std::string>;
 
 constexpr std::size_t kMostConfBytes = 1 << 20;
+
+/// Whether it is /dev/null, or a link to it: whoever puts that there wants no file.
+bool is_null_device(const std::string& path) {
+  struct stat facts {};
+  struct stat null {};
+  return ::stat(path.c_str(), &facts) == 0 && ::stat("/dev/null", &null) == 0 &&
+         S_ISCHR(facts.st_mode) && facts.st_rdev == null.st_rdev;
+}
 
 /// Adds a file's variables, where `all` has none of that name. If the file is there but cannot be
 /// read, it adds the reason to `unread`.
@@ -100,7 +109,7 @@ void tell(const Settings& read) {
 }  // namespace
 
 Result<std::string> conf_text(const std::string& path) {
-  if (path == "/dev/null") return std::string();
+  if (is_null_device(path)) return std::string();
   const StandardStreamsTaken taken;
   return read_regular_file("the file", path, kMostConfBytes);
 }

@@ -130,6 +130,9 @@ TEST_CASE("nccl environment: a file at home that cannot be read is told", "[face
   fs::remove(home / ".nccl.conf");
   fs::create_symlink("/dev/zero", home / ".nccl.conf");
   const auto device = settings_of_process();
+  fs::remove(home / ".nccl.conf");
+  fs::create_symlink("/dev/null", home / ".nccl.conf");
+  const auto null = settings_of_process();
   if (kept)
     ::setenv("HOME", kept->c_str(), 1);
   else
@@ -138,6 +141,7 @@ TEST_CASE("nccl environment: a file at home that cannot be read is told", "[face
   set_fallbacks({}, {});
   CHECK(none.unread.empty());
   CHECK(file.unread.empty());
+  CHECK(null.unread.empty());
   CHECK_FALSE(file.registers);
   for (const auto* const unread : {&directory.unread, &device.unread}) {
     REQUIRE(unread->size() == 1);

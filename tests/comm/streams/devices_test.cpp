@@ -195,6 +195,7 @@ TEST_CASE("devices: an all_to_all whose buffers overlap", "[comm]") {
       const std::size_t all = 3 * block;
       for (const std::size_t apart : {std::size_t{0}, std::size_t{1}, block}) {
         const bool is_graph = block == 5;
+        const auto which = fmt::format(" of blocks of {}, {} apart", block, apart);
         Values input = ramp(all + apart, 1000 * me), wanted;
         for (int from = 0; from < 3; from++) {
           const auto theirs = ramp(all, 1000 * from);
@@ -218,10 +219,10 @@ TEST_CASE("devices: an all_to_all whose buffers overlap", "[comm]") {
         const auto got = there.values();
         expect(std::equal(wanted.begin(), wanted.end(),
                           got.begin() + static_cast<std::ptrdiff_t>(apart)),
-               "an all_to_all on the device");
+               "an all_to_all on the device" + which);
         expect(std::equal(wanted.begin(), wanted.end(),
                           input.begin() + static_cast<std::ptrdiff_t>(apart)),
-               "an all_to_all on the host");
+               "an all_to_all on the host" + which);
       }
     }
   }));

@@ -24,6 +24,7 @@
 #include "control/control.hpp"
 #include "net/listener.hpp"
 #include "net/service.hpp"
+#include "support/effort.hpp"
 
 namespace ccoll::testing {
 
@@ -153,6 +154,6 @@ void leave_all(std::vector<Member>& members);
 
 /// Polls `condition` until it holds or `limit` has passed.
 bool eventually(const std::function<bool()>& condition,
-                milliseconds limit = std::chrono::seconds(20));
+                milliseconds limit = kPatience);
 
 }  // namespace ccoll::testing

@@ -11,6 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include "support/effort.hpp"
+
 namespace ccoll::testing {
 
 /// A text that changes each time thread `id` (its gettid()) of this process goes to sleep; empty
@@ -26,10 +28,10 @@ inline std::string sleeps_of(pid_t id) {
 }
 
 /// Whether thread `id` goes to sleep for good: one sleep that lasts longer than any lock on its way
-/// to the call, on however busy a machine. False after 20 s.
+/// to the call, on however busy a machine. False after kPatience.
 inline bool falls_asleep(pid_t id) {
   constexpr int kLooks = 20;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto end = std::chrono::steady_clock::now() + kPatience;
   std::string sleeps;
   for (int same = 0; std::chrono::steady_clock::now() < end;) {
     auto now = sleeps_of(id);

@@ -18,6 +18,9 @@ T by_effort(T if_reduced, T usual, T if_full) {
   return reduced() ? if_reduced : full() ? if_full : usual;
 }
 
+/// How long tests wait for what should come: a virtual machine may stand still for 20 s.
+inline constexpr std::chrono::minutes kPatience{1};
+
 /// Whether `holds` is true in one of five attempts, or of those within 20 s. It is for details that
 /// a rank learns in time on a quiet machine, but may miss on an oversubscribed one.
 template <typename Holds>

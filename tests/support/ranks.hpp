@@ -36,7 +36,7 @@ inline std::vector<std::string> run_threads(int count, const std::function<void(
 }
 
 inline CommunicatorOptions options_for(
-    std::string_view transport, std::chrono::milliseconds timeout = std::chrono::seconds(20),
+    std::string_view transport, std::chrono::milliseconds timeout = kPatience,
     std::chrono::milliseconds start_timeout = CommunicatorOptions{}.start_timeout) {
   CommunicatorOptions options;
   options.transport = transport;

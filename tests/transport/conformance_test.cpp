@@ -293,7 +293,7 @@ TEST_CASE(
     const auto data = pattern(7, 3000);
     std::atomic<bool> in_time{true};
     const auto sleep_until = [&](Waiter& waiter, auto condition) {
-      const auto end = std::chrono::steady_clock::now() + 20s;
+      const auto end = std::chrono::steady_clock::now() + kPatience;
       while (!condition()) {
         waiter.prepare();
         if (!condition()) waiter.sleep(10s);
@@ -370,7 +370,7 @@ TEST_CASE("link: who has opened one to a rank is told there, once, and wakes it"
         pair.of(1).listen(arrivals);
       }
       std::vector<std::uint32_t> from;
-      const auto end = std::chrono::steady_clock::now() + 20s;
+      const auto end = std::chrono::steady_clock::now() + kPatience;
       while (from.empty() && std::chrono::steady_clock::now() < end) {
         pair.waiters[1]->prepare();
         from = arrivals->take();

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "net/listener.hpp"
+#include "support/effort.hpp"
 #include "transport/inproc_residence.hpp"
 #include "transport/transport.hpp"
 #include "usable_transports.hpp"
@@ -115,10 +116,10 @@ class Pair {
   std::array<std::optional<inproc::Residence>, 2> residences_;
 };
 
-/// Polls both ends until `condition` holds; false after 20 s.
+/// Polls both ends until `condition` holds; false after kPatience.
 template <typename Condition>
 bool eventually(Pair& pair, Condition condition) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto end = std::chrono::steady_clock::now() + kPatience;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > end) return false;
     if (pair.sender) pair.sender->progress();
@@ -140,7 +141,7 @@ inline std::vector<std::byte> pattern(std::uint64_t seed, std::size_t bytes) {
 
 /// Waits for room, because a link may have none before it is connected.
 inline void push(SendLink& link, std::uint64_t sequence, const std::vector<std::byte>& data) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto end = std::chrono::steady_clock::now() + kPatience;
   while (!link.has_room() && std::chrono::steady_clock::now() < end) link.progress();
   std::ranges::copy(data, link.room(data.size()));
   link.push(header(sequence, data.size()));

@@ -17,6 +17,7 @@
 
 #include "comm/streams/device_ways.hpp"
 #include "schedule/problem.hpp"
+#include "support/effort.hpp"
 #include "support/gpu/cuda_on_host.hpp"
 #include "support/gpu/device_buffer.hpp"
 #include "support/ranks.hpp"
@@ -46,9 +47,9 @@ inline int gpus() {
 /// The ranks take GPUs in turn, shifted so that some neighbours share one.
 inline int gpu_of(int rank) { return (rank + rank / gpus()) % gpus(); }
 
-/// Whether it becomes true within 20 s.
+/// Whether it becomes true within kPatience.
 inline bool comes_true(const std::function<bool()>& what) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto end = std::chrono::steady_clock::now() + kPatience;
   while (!what() && std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return what();
@@ -82,6 +83,15 @@ inline CommunicatorOptions on_device(CommunicatorOptions options = options_for("
   return options;
 }
 
+/// Empty if it has none, or was closed.
+inline std::string error_of(const Communicator& c) {
+  try {
+    return c.error();
+  } catch (const Error&) {
+    return "";
+  }
+}
+
 /// Runs ranks as threads; those that `has_device` selects have the device. The body also gets a
 /// second communicator of the same ranks, which makes calls on the host.
 inline std::vector<std::string> run_on_devices_and_host(
@@ -99,7 +109,16 @@ inline std::vector<std::string> run_on_devices_and_host(
           mine.device.way = *parse_device_way(way());
           return mine;
         }());
-    body(communicator, host);
+    try {
+      body(communicator, host);
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      // A call in a stream tells nobody that it failed: its output is only not what was wanted.
+      const auto failure = error_of(communicator);
+      if (failure.empty()) throw;
+      throw std::runtime_error(std::string(error.what()) + "; " + failure);
+    }
   });
 }
 

@@ -217,17 +217,20 @@ TEST_CASE("devices: a Work ends where the device fails when the call has ended w
         if (c.rank() == 1) {
           while (!is_held) std::this_thread::yield();
           Values here(10);
-          c.all_reduce(Block(here.data(), 10, kType));
+          const auto told = message_of([&] { c.all_reduce(Block(here.data(), 10, kType)); });
           std::this_thread::sleep_for(50ms);
           cuda_on_host_fails(cudaErrorIllegalAddress);
           has_failed = true;
-          return;
+          throw std::runtime_error(told);
         }
         const OwnedStream stream, other;
         const Device there(ramp(10, 0));
         auto work = c.all_reduce_async(Block(there.data(), 10, kType), ReduceOp::sum, in(stream));
-        // The stream has reached the call, and can receive no more instructions.
-        std::this_thread::sleep_for(50ms);
+        const auto has_begun = [&] {
+          return c.dump().find("not begun: its stream") == std::string::npos;
+        };
+        expect(comes_true(has_begun), "the stream did not come to the call");
+        // From here on the stream gets no more of the host's functions.
         std::pair hold(&is_held, &may_go);
         const auto wait = [](void* both) {
           const auto [held, go] = *static_cast<decltype(hold)*>(both);
@@ -243,6 +246,7 @@ TEST_CASE("devices: a Work ends where the device fails when the call has ended w
       },
       options_for(""), [](int rank) { return rank == 0; });
   CHECK_THAT(errors[0], Catch::Contains("700") && Catch::Contains("has not passed the call"));
+  CHECK(errors[1] == "no error");
 }
 
 TEST_CASE("devices: a forked child has no part in what is in streams", "[comm]") {

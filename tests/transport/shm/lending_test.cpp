@@ -62,7 +62,7 @@ std::size_t mappings() {
 /// Waits for events on the service thread.
 template <typename Condition>
 bool soon(Condition condition) {
-  const auto end = std::chrono::steady_clock::now() + 20s;
+  const auto end = std::chrono::steady_clock::now() + kPatience;
   while (!condition()) {
     if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::sleep_for(1ms);

@@ -6,8 +6,6 @@
 #include "net/handshake.hpp"
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 
 #include <asio/buffer.hpp>
 #include <asio/read.hpp>
@@ -21,7 +19,7 @@
 #include "core/bytes.hpp"
 #include "net/deadline.hpp"
 #include "net/listener.hpp"
-#include "net/wire/openssl.hpp"
+#include "net/wire/hmac.hpp"
 #include "system/random.hpp"
 
 namespace ccoll::net {
@@ -31,7 +29,7 @@ using Local = asio::local::stream_protocol;
 
 constexpr std::string_view kMagic = "ccoll\r\n\x01";
 constexpr std::size_t kNonceBytes = 32;
-constexpr std::size_t kProofBytes = 32;
+constexpr std::size_t kProofBytes = kHmacBytes;
 constexpr std::size_t kVersionedBytes = kMagic.size() + sizeof kProtocolVersion;
 /// The hello's remainder: purpose and nonce.
 constexpr std::size_t kHelloRestBytes = 1 + kNonceBytes;
@@ -70,16 +68,7 @@ std::string prove(const std::string& token, std::string_view role, const Facts& 
       .text(facts.client_nonce)
       .text(facts.server_nonce);
   if (!facts.channel.empty()) writer.text(facts.channel);
-  const std::string text = writer.take();
-  std::string proof(kProofBytes, '\0');
-  unsigned int length = 0;
-  const UsingOpenSsl use;
-  const auto* made = HMAC(EVP_sha256(), token.data(), static_cast<int>(token.size()),
-                          reinterpret_cast<const unsigned char*>(text.data()), text.size(),
-                          reinterpret_cast<unsigned char*>(proof.data()), &length);
-  if (made == nullptr) throw std::bad_alloc();  // nothing else can be wrong with it
-  CCOLL_CHECK(length == kProofBytes, "HMAC-SHA256 gave {} bytes", length);
-  return proof;
+  return hmac_sha256(token, writer.take());
 }
 
 bool same(const std::string& a, const std::string& b) {

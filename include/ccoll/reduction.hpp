@@ -49,6 +49,7 @@ namespace ccoll {
 /// - It finds the floating-point state in which C++ programs start (rounding to nearest, subnormal
 ///   numbers kept, no traps), whatever the thread's own is, which it has again afterwards.
 /// - It must be associative, and must not use the communicator, which is Error{invalid_argument}.
+///   At the end of a group of calls, the same holds for all communicators of the group.
 /// - An exception ends the call, on all ranks, with Error{aborted} and the exception's text; the
 ///   communicator is then broken, as after any failure.
 using CombineElements =

@@ -187,7 +187,7 @@ Status end(std::shared_ptr<Communicator::Implementation>& implementation) {
     (void)new std::shared_ptr(std::move(implementation));
     return {};
   }
-  CCOLL_TRY(implementation->self().called_from_outside());
+  CCOLL_TRY(implementation->progress().may_wait());
   const Status late = implementation->close();
   const std::weak_ptr<Communicator::Implementation> others = implementation;
   const bool may_wait = !service->on_service_thread();
@@ -323,7 +323,7 @@ void Communicator::close() { value_or_throw(end(implementation_)); }
 
 void Communicator::leave(std::string_view reason) {
   if (!implementation_) return;
-  value_or_throw(implementation_->self().called_from_outside());
+  value_or_throw(implementation_->progress().may_wait());
   if (!implementation_->progress().is_forked()) implementation_->end_work(reason);
   end_and_log(implementation_);
 }

@@ -24,8 +24,10 @@ namespace {
 /// another moves. Each is released once its works are over, as it may be about to end.
 class GroupWait {
  public:
+  /// This thread's latest one, which may be inside a function that an outer one calls.
+  static thread_local const GroupWait* innermost;
+
   explicit GroupWait(const std::vector<Work>& works) {
-    // In one order in all threads, or two threads could each hold what the other wants.
     std::map<std::shared_ptr<Progress>, std::vector<const Work*>> by_communicator;
     for (const auto& work : works)
       if (auto progress = work.state().progress.lock())
@@ -36,6 +38,17 @@ class GroupWait {
       for (const auto* work : its) part.remaining.emplace_back(work->state());
       part.works = std::move(its);
     }
+    innermost = this;
+  }
+  ~GroupWait() { innermost = outer_; }
+  GroupWait(const GroupWait&) = delete;
+  GroupWait& operator=(const GroupWait&) = delete;
+
+  const GroupWait* outer() const { return outer_; }
+  bool holds(const Progress& progress) const {
+    return std::ranges::any_of(parts_, [&](const Member& part) {
+      return part.progress.get() == &progress && part.owner.has_value();
+    });
   }
 
   void wait() {
@@ -83,8 +96,27 @@ class GroupWait {
     }
   };
 
+  /// Takes all flags. It has none while it waits for one: the thread that has that one may wait for
+  /// another of them, in a reduction's function.
   void own() {
-    for (auto& part : parts_) part.owner.emplace(*part.progress);
+    auto* awaited = parts_.empty() ? nullptr : &parts_.front();
+    while (awaited != nullptr) {
+      awaited->owner.emplace(*awaited->progress);
+      awaited = try_to_own_rest();
+    }
+  }
+  /// If another thread has one of the flags, gives all back and returns that member.
+  Member* try_to_own_rest() {
+    for (auto& part : parts_) {
+      if (part.owner) continue;
+      if (const auto owned = part.progress->try_own()) {
+        part.owner.emplace(*part.progress, *owned);
+        continue;
+      }
+      for (auto& each : parts_) each.owner.reset();
+      return &part;
+    }
+    return nullptr;
   }
   /// Other threads have the flags meanwhile, for longer the longer nothing moves. They cannot wait
   /// in one queue, as the threads of one communicator do: a thread with several flags may not keep
@@ -174,12 +206,21 @@ class GroupWait {
     std::vector<Sleep> begun_;
   };
 
+  const GroupWait* const outer_ = innermost;
   std::list<Member> parts_;
   std::chrono::microseconds aside_{};
 };
 
+thread_local const GroupWait* GroupWait::innermost = nullptr;
+
 }  // namespace
 
 void wait_for_all(const std::vector<Work>& works) { GroupWait(works).wait(); }
+
+bool is_held_by_group_wait(const Progress& progress) {
+  const auto* wait = GroupWait::innermost;
+  while (wait != nullptr && !wait->holds(progress)) wait = wait->outer();
+  return wait != nullptr;
+}
 
 }  // namespace ccoll

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "comm/progress/background.hpp"
+#include "comm/progress/group_wait.hpp"
 #include "comm/progress/owner.hpp"
 #include "comm/progress/spin_policy.hpp"
 
@@ -29,8 +30,16 @@ void Progress::stop() {
 void Progress::schedule() { background_->schedule(); }
 
 Owned Progress::wait_to_own() {
-  value_or_throw(operations_.may_wait());
+  value_or_throw(may_wait());
   return turns_.wait_to_own([this] { waiter_->ring(); });
+}
+
+Status Progress::may_wait() const {
+  CCOLL_TRY(operations_.may_wait());
+  if (!is_held_by_group_wait(*this)) return {};
+  return fail(ErrorKind::invalid_argument,
+              "the function of a reduction uses a communicator of the group of calls that is "
+              "waited for");
 }
 
 void Progress::settle(Owned owned) {

@@ -79,6 +79,8 @@ class Progress {
   std::optional<Owned> try_own() { return turns_.try_own(); }
   /// Waits for the flag. Throws if this thread may not wait.
   Owned wait_to_own();
+  /// Fails if this thread, or the one that waits for it, holds the flag: the wait would never end.
+  Status may_wait() const;
   /// Makes one round, unless another thread is making it.
   void poll();
   Clock::time_point now() const { return now_(); }

@@ -168,7 +168,7 @@ Result<std::shared_ptr<device::StreamOp>> Streams::stream_op(device::StreamOpReq
 Result<Streams::Submitted> Streams::submit(const Submitting& /*submitting*/,
                                            device::StreamOpRequest request, Operations shown,
                                            const Prepare& prepare) {
-  CCOLL_TRY(with_.self.called_from_outside());
+  CCOLL_TRY(with_.progress.may_wait());
   auto stream_op = caught([&] { return this->stream_op(request); });
   if (!stream_op) {
     // If only this rank lacks something, the others would wait for it.

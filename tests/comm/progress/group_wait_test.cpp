@@ -5,8 +5,11 @@
 #include <asio/io_context.hpp>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "comm/progress/owner.hpp"
@@ -25,6 +28,7 @@ class Linked final : public Progress::Operations {
       if (!flag) return false;
       must_be_free->progress->disown(*flag);
     }
+    if (in_round) in_round();
     if (++rounds == 10) call->end();
     return true;
   }
@@ -48,6 +52,7 @@ class Linked final : public Progress::Operations {
 
   const Linked* partner = nullptr;
   Linked* must_be_free = nullptr;  ///< the flag of this one
+  std::function<void()> in_round;
   std::atomic<bool> may_go{true};
   int rounds = 0;
   std::atomic<int> sleeps{0};
@@ -95,6 +100,45 @@ TEST_CASE("group wait: one whose communicator has ended is not waited for", "[co
   wait_for_all({ended, living.work()});
   CHECK(living.call->done);
   CHECK(living.sleeps == 0);
+}
+
+TEST_CASE("group wait: a function that it calls may not wait for what its thread holds",
+          "[comm][unit]") {
+  Linked first, second, other;
+  int refusals = 0;
+  first.in_round = [&] {
+    CHECK(other.progress->may_wait());
+    // An inner wait does not hide the outer one.
+    if (!other.call->done) wait_for_all({other.work()});
+    for (const auto* each : {&first, &second}) refusals += each->progress->may_wait() ? 0 : 1;
+    CHECK_THROWS_AS(Owner(*second.progress), Error);
+  };
+  second.partner = &first;
+  other.in_round = [&] { CHECK_FALSE(first.progress->may_wait()); };
+  wait_for_all({first.work(), second.work()});
+  CHECK(refusals == 20);
+  CHECK(first.progress->may_wait());
+}
+
+TEST_CASE("group wait: has no flag while it waits for one that another thread has",
+          "[comm][unit]") {
+  for (const bool is_first : {true, false}) {
+    CAPTURE(is_first);
+    Linked first, second;
+    Linked& held = is_first ? first : second;
+    Linked& wanted = is_first ? second : first;
+    std::optional<Owner<>> holding(std::in_place, *held.progress);
+    std::thread group([&] { wait_for_all({first.work(), second.work()}); });
+    while (!held.progress->is_wanted()) std::this_thread::yield();
+    // As a reduction's function does that uses another communicator.
+    const auto end = Clock::now() + std::chrono::seconds(20);
+    auto owned = wanted.progress->try_own();
+    while (!owned && Clock::now() < end) owned = wanted.progress->try_own();
+    CHECK(owned);
+    if (owned) wanted.progress->disown(*owned);
+    holding.reset();
+    group.join();
+  }
 }
 
 TEST_CASE("group wait: sleeps while nothing moves, and each communicator counts that",

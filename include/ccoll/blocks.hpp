@@ -23,7 +23,7 @@ namespace ccoll {
 
 /// Elements to write: `count` of them. `data` may be null only where `count` is 0.
 ///
-/// With a `row_length` of 0 the elements lie one after another. Otherwise they are rows of
+/// With `row_length` and `stride` 0 the elements lie one after another. Otherwise they are rows of
 /// `row_length` elements each, and every row begins `stride` elements behind the row before it:
 /// the first two columns of a matrix with 5 rows of 8 are {data, 10, type, 2, 8}. `count` is then a
 /// multiple of `row_length`, and `stride` is at least `row_length`; at most 2^56 bytes are spanned.

@@ -124,10 +124,20 @@ void bind_reductions(nb::module_& module) {
           "premultiplied_sum",
           [](nb::handle factor) {
             if (PyLong_Check(factor.ptr())) {
-              const auto whole = nb::cast<std::int64_t>(factor);
+              std::int64_t whole = 0;
+              if (!nb::try_cast(factor, whole))
+                throw nb::value_error(("premultiplied_sum: factor is " +
+                                       nb::cast<std::string>(nb::repr(factor)) +
+                                       ": expected at most 64 bits")
+                                          .c_str());
               return Reduction::premultiplied_sum(whole);
             }
-            return Reduction::premultiplied_sum(nb::cast<double>(factor));
+            double real = 0;
+            if (!nb::try_cast(factor, real))
+              throw nb::type_error(("premultiplied_sum: factor is " +
+                                    nb::cast<std::string>(nb::repr(factor)) + ": expected a number")
+                                       .c_str());
+            return Reduction::premultiplied_sum(real);
           },
           "factor"_a,
           "The sum of contributions, each multiplied by its own rank's factor. Integers need a "

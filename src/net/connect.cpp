@@ -30,6 +30,7 @@ using Milliseconds = std::chrono::milliseconds;
 /// Time limit of one try: a host that drops our packets must not use up all the time.
 constexpr Milliseconds kTryTimeout = 10s;
 constexpr Milliseconds kFirstPause = 10ms;
+constexpr Milliseconds kLastTry = 100ms;
 constexpr Milliseconds kLongestPause = 1s;
 /// The peer of a link has been there before; if it hangs up, it lacks something for a moment.
 constexpr Milliseconds kLongestPauseForLink = 200ms;
@@ -201,7 +202,9 @@ asio::awaitable<Result<Stream>> connect(std::shared_ptr<Service> service, std::s
     if (stream || !worth_retrying(stream.error())) co_return stream;
     const Milliseconds pause = pauses.next();
     const auto now = Clock::now();
-    const auto next = deadline_after(pause, now);
+    auto next = deadline_after(pause, now);
+    // The last try comes shortly before the limit.
+    if (next >= deadline && deadline - now > 2 * kLastTry) next = deadline - kLastTry;
     const bool lacks = stream.error().kind == ErrorKind::exhausted;
     if (lack.lasts(stream.error(), now, next) || (lacks && next >= deadline))
       co_return fail(ErrorKind::exhausted, "no connection to {} at {}: {}", who, address,
@@ -212,7 +215,7 @@ asio::awaitable<Result<Stream>> connect(std::shared_ptr<Service> service, std::s
                      hint);
     }
     if (failed) failed(stream.error().message);
-    asio::steady_timer timer(context, pause);
+    asio::steady_timer timer(context, next);
     std::error_code ignored;
     co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
     if (retries) retries->fetch_add(1, std::memory_order_relaxed);

@@ -119,6 +119,12 @@ def test_small_floats_are_summed(dtype, rng):
     ranks(3, check)
 
 
+@pytest.mark.parametrize("factor", ["a", [1], 1j, None, 10**40])
+def test_a_factor_that_is_no_number_is_named(factor):
+    with pytest.raises((TypeError, ValueError), match="factor"):
+        ccoll.Reduction.premultiplied_sum(factor)
+
+
 def test_averages_factors_and_complex_numbers(rng):
     def check(comm):
         size = comm.size

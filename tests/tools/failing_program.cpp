@@ -10,7 +10,8 @@
 
 #include "ccoll/ccoll.hpp"
 
-int main(int, char** arguments) {
+int main(int count, char** arguments) {
+  if (count != 2) return std::fputs("usage: failing_program WHAT\n", stderr), 2;
   const std::string_view what = arguments[1];
   using namespace std::chrono_literals;
   auto options = ccoll::CommunicatorOptions::from_environment();

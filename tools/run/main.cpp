@@ -6,7 +6,9 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <limits>
 #include <memory>
@@ -270,6 +272,11 @@ int main(int count, char** values) {
                  "have not ended, from 0.1 to 86400; so long it also leaves those alone that are "
                  "stopped (SIGSTOP) when all others have ended")
       ->check(CLI::Range(0.1, 86400.0))
+      ->check([](const std::string& given) {
+        // No comparison shows that it is outside a range.
+        const bool is_nan = std::isnan(std::strtod(given.c_str(), nullptr));
+        return is_nan ? "Value " + given + " not in range 0.1 - 86400" : std::string();
+      })
       ->capture_default_str();
   app.add_option("--token-file", arguments.token_file,
                  "File with the job's token, readable by you only (default: a fresh token; with "

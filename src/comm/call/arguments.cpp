@@ -105,7 +105,8 @@ Status bad_overlap(const Call& call, const Chunk& in, const Chunk& out, std::int
   if (!call.input.segments.empty() || !call.output.segments.empty())
     return fail(
         ErrorKind::invalid_argument,
-        "{}: input and output overlap, but this rank's own data is not at the same address in both",
+        "{}: input and output overlap, but this rank's own data does not lie at the same address, "
+        "in the same rows, in both",
         name_of(call));
   const auto width = static_cast<std::ptrdiff_t>(size_of(call.type)), bytes = in.begin - out.begin;
   const bool whole = bytes % width == 0;

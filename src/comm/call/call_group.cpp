@@ -10,6 +10,7 @@
 #include "comm/call/call_group.hpp"
 #include "comm/progress/group_wait.hpp"
 #include "comm/progress/operation.hpp"
+#include "core/result.hpp"
 #include "system/log.hpp"
 
 namespace ccoll {
@@ -29,7 +30,7 @@ thread_local OpenGroup open_group;
 const Failure kEnded{ErrorKind::aborted, "the communicator ended before its group of calls did",
                      std::nullopt};
 
-bool is_of(const PutOff& call, const call_group::Of& communicator) {
+bool is_of(const PutOff& call, const call_group::WeakCommunicator& communicator) {
   return !call.communicator.owner_before(communicator) &&
          !communicator.owner_before(call.communicator);
 }
@@ -52,7 +53,9 @@ bool go_round(std::list<PutOff>& calls, Clock::time_point until) {
       continue;
     }
     const auto communicator = call->communicator.lock();
-    const auto begun = communicator ? call->go_on(until) : Result<bool>(tl::unexpected(kEnded));
+    // Were it to throw, the calls behind it would be lost.
+    const auto begun = communicator ? caught([&] { return call->go_on(until); })
+                                    : Result<bool>(tl::unexpected(kEnded));
     if (begun && !*begun) {
       until = Clock::now();
       ++call;
@@ -102,7 +105,7 @@ bool call_group::has_put_off() { return !open_group.put_off.empty(); }
 
 void call_group::put_off(PutOff call) { open_group.put_off.push_back(std::move(call)); }
 
-std::shared_ptr<Batch> call_group::open_batch(const Of& communicator,
+std::shared_ptr<Batch> call_group::open_batch(const WeakCommunicator& communicator,
                                               std::optional<cudaStream_t> stream) {
   const auto& calls = open_group.put_off;
   const auto last = std::find_if(calls.rbegin(), calls.rend(),

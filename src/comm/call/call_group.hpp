@@ -21,7 +21,7 @@ namespace ccoll::call_group {
 
 /// The communicator that a call belongs to, as far as a group of calls cares: whether two calls
 /// have the same one, and whether it still lives.
-using Of = std::weak_ptr<const void>;
+using WeakCommunicator = std::weak_ptr<const void>;
 
 /// Whether this thread's blocking calls only begin now.
 bool is_open();
@@ -46,7 +46,7 @@ struct Batch {
 };
 /// Comes into its stream when the group ends, or when this thread waits for anything earlier.
 struct PutOff {
-  Of communicator;
+  WeakCommunicator communicator;
   std::optional<cudaStream_t> stream;  ///< nothing: one of the communicator's own
   /// Goes on until `until` at the latest; returns whether it is done. It may wait for other ranks,
   /// which may need this thread to go on first. Of calls with the same communicator or stream, each
@@ -61,7 +61,8 @@ struct PutOff {
 void put_off(PutOff call);
 /// The batch that messages of that communicator in that stream join, because no other call lies
 /// between them there; null if there is none.
-std::shared_ptr<Batch> open_batch(const Of& communicator, std::optional<cudaStream_t> stream);
+std::shared_ptr<Batch> open_batch(const WeakCommunicator& communicator,
+                                  std::optional<cudaStream_t> stream);
 /// Goes on with the calls that are put off until all are done, or `awaited` is, or `limit` has
 /// passed; always as far as it can without waiting. The first failure is the group's.
 void go_on(const Work::State* awaited, std::chrono::steady_clock::time_point limit);

@@ -10,6 +10,10 @@ namespace ccoll {
 
 Status check_rows(std::string_view call, std::string_view what, const ConstBlock& block) {
   if (is_contiguous(block)) return {};
+  if (block.row_length == 0)
+    return fail(ErrorKind::invalid_argument,
+                "{}: the {} has a stride of {} and a row_length of 0: expected both, or neither",
+                call, what, block.stride);
   if (block.count % block.row_length != 0)
     return fail(ErrorKind::invalid_argument,
                 "{}: the {}'s {} elements are not whole rows of {} elements", call, what,

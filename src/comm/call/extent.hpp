@@ -33,7 +33,8 @@ struct Place {
 /// Whether the elements lie one after another: without rows, in one row, or in rows without gaps.
 template <typename AnyBlock>
 constexpr bool is_contiguous(const AnyBlock& block) {
-  return block.row_length == 0 || block.count == 0 || block.count == block.row_length ||
+  return (block.row_length | block.stride) == 0 || block.count == 0 ||
+         block.count == block.row_length ||
          (block.stride == block.row_length && block.count % block.row_length == 0);
 }
 

@@ -78,10 +78,8 @@ TEST_CASE("blocks: what does not fit is refused before anything is sent", "[comm
     refuse(message_of([&] {
              communicator.all_gather_v(part(b, 1, 4), std::vector<Block>{out[0], part(a, 0, 4)});
            }),
-           me == 0 ? "all_gather_v: input and output overlap, but this rank's own data is not at "
-                     "the same address in both"
-                   : "all_gather_v: input and output overlap, but this rank's own data is not at "
-                     "the same address in both");
+           "all_gather_v: input and output overlap, but this rank's own data does not lie at the "
+           "same address, in the same rows, in both");
     refuse(message_of([&] {
              communicator.all_gather_v(
                  part(a, 0, 4), std::vector<Block>{Block(nullptr, 4, DataType::int32), out[1]});

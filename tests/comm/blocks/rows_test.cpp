@@ -278,6 +278,13 @@ TEST_CASE("rows: what cannot be right is refused by its numbers", "[comm]") {
     };
     told([&] { world.all_reduce(rows(0, 3, 8)); }, "10 elements are not whole rows of 3 elements");
     told([&] { world.send(rows(0, 2, 1), 1); }, "rows of 2 elements overlap, for its stride is 1");
+    told([&] { world.send(rows(0, 0, 8), 1); }, "a stride of 8 and a row_length of 0");
+    told([&] { world.all_reduce(rows(0, 0, 8)); }, "a stride of 8 and a row_length of 0");
+    told(
+        [&] {
+          world.all_gather_v(matrix, std::vector{rows(0, 0, 8), rows(0, 2, 8)});
+        },
+        "a stride of 8 and a row_length of 0");
     told([&] { world.all_reduce(rows(0, 2, 8), rows(1, 2, 8)); }, "input and output overlap");
     told(
         [&] {

@@ -155,6 +155,13 @@ TEST_CASE("a client may come before its server", "[rendezvous]") {
   CHECK(store->get("k") == "v");
 }
 
+TEST_CASE("a client looks for its server until shortly before its limit", "[rendezvous]") {
+  const testing::KeptPort port;
+  const auto begin = std::chrono::steady_clock::now();
+  failure_of([&] { connect_tcp_store(port.address(), {}, 2s); });
+  CHECK(std::chrono::steady_clock::now() - begin > 1500ms);
+}
+
 TEST_CASE("a missing server, another token and no token are told apart", "[rendezvous]") {
   const testing::KeptPort port;
   const std::string address = port.address();

@@ -7,12 +7,12 @@
 #include <catch2/catch.hpp>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "comm/progress/owner.hpp"
+#include "support/effort.hpp"
 
 namespace ccoll {
 namespace {
@@ -127,11 +127,11 @@ TEST_CASE("group wait: has no flag while it waits for one that another thread ha
     Linked first, second;
     Linked& held = is_first ? first : second;
     Linked& wanted = is_first ? second : first;
-    std::optional<Owner<>> holding(std::in_place, *held.progress);
+    auto holding = std::make_unique<const Owner<>>(*held.progress);
     std::thread group([&] { wait_for_all({first.work(), second.work()}); });
     while (!held.progress->is_wanted()) std::this_thread::yield();
     // As a reduction's function does that uses another communicator.
-    const auto end = Clock::now() + std::chrono::seconds(20);
+    const auto end = Clock::now() + testing::kPatience;
     auto owned = wanted.progress->try_own();
     while (!owned && Clock::now() < end) owned = wanted.progress->try_own();
     CHECK(owned);

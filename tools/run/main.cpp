@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -271,12 +270,14 @@ int main(int count, char** values) {
                  "Seconds from a signal that cc-run gets and forwards until it kills ranks that "
                  "have not ended, from 0.1 to 86400; so long it also leaves those alone that are "
                  "stopped (SIGSTOP) when all others have ended")
-      ->check(CLI::Range(0.1, 86400.0))
-      ->check([](const std::string& given) {
-        // No comparison shows that it is outside a range.
-        const bool is_nan = std::isnan(std::strtod(given.c_str(), nullptr));
-        return is_nan ? "Value " + given + " not in range 0.1 - 86400" : std::string();
-      })
+      ->check(CLI::Validator(
+          [](const std::string& given) {
+            // CLI::Range takes nan.
+            const double seconds = std::strtod(given.c_str(), nullptr);
+            const bool is_in_range = seconds >= 0.1 && seconds <= 86400;
+            return is_in_range ? "" : "Value " + given + " not in range 0.1 to 86400";
+          },
+          "FLOAT in [0.1 - 86400]"))
       ->capture_default_str();
   app.add_option("--token-file", arguments.token_file,
                  "File with the job's token, readable by you only (default: a fresh token; with "

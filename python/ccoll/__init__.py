@@ -63,6 +63,8 @@ _native._use(
         "error": _errors.make,
         "describe": _arrays.describe,
         "empty": _arrays.empty,
+        "pack": _arrays.pack,
+        "copies": _arrays.Copies,
         "torch_map": _arrays.torch_map,
         "combine": _arrays.combine,
         "finish_all": _arrays.finish_all,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from _thread import allocate_lock
 
 TYPE_CHECKING = False  # as mypy takes it; `typing` costs every import some milliseconds
 if TYPE_CHECKING:
@@ -91,6 +92,50 @@ def _by_buffer(x: Any, view: memoryview, form: int, size: int, count: int) -> An
     if view.format == "B" and len(shape) == 1 or 0 in shape or view.format is None:
         return plain
     return plain.cast(view.format, shape)  # type: ignore[call-overload, unused-ignore]
+
+
+def pack(x: Any, is_written: bool) -> tuple[Any, Any] | None:
+    """A copy of an array whose elements lie one after another, and the array as what may be written; None if no
+    library at hand makes one."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(x, torch.Tensor):
+        return x.detach().resolve_conj().resolve_neg().contiguous(), x
+    if hasattr(x, "__cuda_array_interface__"):
+        cupy = sys.modules.get("cupy")
+        return None if cupy is None else (cupy.array(x, order="C"), cupy.asarray(x))
+    try:
+        import numpy
+
+        shown = x if hasattr(x, "__array_interface__") or not hasattr(x, "__dlpack__") else numpy.from_dlpack(x)
+        target = numpy.asarray(shown)
+    except (ImportError, ValueError, BufferError):
+        return None
+    if is_written and not target.flags.writeable:
+        return None
+    return numpy.array(target, order="C"), target
+
+
+class Copies:
+    """Copies of arrays on which a call works. Called when the call is over, it brings them to their arrays, once."""
+
+    def __init__(self, pairs: list[tuple[Any, Any]]) -> None:
+        self._pairs = pairs
+        self._lock = allocate_lock()
+
+    def __call__(self) -> None:
+        with self._lock:
+            while self._pairs:
+                _assign(*self._pairs.pop())
+
+
+def _assign(copy: Any, target: Any) -> None:
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(target, torch.Tensor):
+        target[...] = copy
+        return
+    # A tensor of inference mode is written in that mode alone, which a thread of the library is not in.
+    with torch.inference_mode() if target.is_inference() else torch.no_grad():
+        target.copy_(copy)
 
 
 def finish_all(pair: tuple[list[Any], list[Any]]) -> list[Any]:

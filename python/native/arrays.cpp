@@ -16,6 +16,7 @@
 #include "call_group.hpp"
 #include "elements.hpp"
 #include "known.hpp"
+#include "layout.hpp"
 
 namespace ccoll::python {
 namespace {
@@ -169,8 +170,8 @@ struct Held::Request {
   }
   [[noreturn]] void not_contiguous() const {
     wrong_value(
-        "elements that lie one after another in C order, or in rows that are equally far apart "
-        "(make a contiguous copy first)");
+        "elements in C order, in rows that are equally far apart, or in an array that numpy, torch "
+        "or cupy can copy");
   }
   [[noreturn]] void read_only() const {
     wrong_value("memory that may be written, this is read-only");
@@ -191,43 +192,47 @@ bool is_list(nb::handle object) {
 Held::Held(nb::handle object, Access access, const char* call, const char* argument)
     : object_(object.ptr()) {
   const Request request{object, access, call, argument};
-  if (take_numpy(request) || take_exchanged(request) || take_buffer(request) ||
-      take_torch(request) || take_cuda_interface(request) || take_interface(request) ||
-      take_dlpack(request))
-    return;
-  request.wrong_type(
-      "an array: of numpy or torch, or anything with DLPack, CUDA's array interface or the buffer "
-      "protocol");
+  if (!(take_numpy(request) || take_exchanged(request) || take_buffer(request) ||
+        take_torch(request) || take_cuda_interface(request) || take_interface(request) ||
+        take_dlpack(request)))
+    request.wrong_type(
+        "an array: of numpy or torch, or anything with DLPack, CUDA's array interface or the "
+        "buffer protocol");
+  if (is_scattered_ || (is_of_gpu_ && row_length_ > 0)) pack(request);
 }
 
 template <typename Extent, typename Stride>
-void Held::take_rows(const Request& request, std::size_t dimensions, Extent extent, Stride stride,
-                     std::size_t unit) {
+void Held::take_rows(std::size_t dimensions, Extent extent, Stride stride, std::size_t unit) {
+  const auto elem_bytes = static_cast<std::int64_t>(size_of(type_)) * parts_;
+  const auto at = [&](std::size_t i) {
+    return Dimension{static_cast<std::int64_t>(extent(i)),
+                     static_cast<std::int64_t>(stride(i)) * static_cast<std::int64_t>(unit)};
+  };
   for (std::size_t i = 0; i < dimensions; i++)
     if (extent(i) == 0) return;
-  const auto elem_bytes = static_cast<std::int64_t>(size_of(type_)) * parts_;
-  const auto bytes_of = [&](std::size_t i) {
-    return static_cast<std::int64_t>(stride(i)) * static_cast<std::int64_t>(unit);
-  };
-  // From the last dimension on: those that lie one after another are a row.
-  std::int64_t row = 1, rows = 1, apart = 0;
-  for (std::size_t i = dimensions; i-- > 0;) {
-    const auto many = static_cast<std::int64_t>(extent(i));
-    if (many == 1) continue;
-    if (rows == 1 && bytes_of(i) == row * elem_bytes) {
-      row *= many;
-    } else if (rows == 1 && bytes_of(i) % elem_bytes == 0 && bytes_of(i) >= row * elem_bytes) {
-      apart = bytes_of(i) / elem_bytes;
-      rows = many;
-    } else if (rows > 1 && bytes_of(i) == rows * apart * elem_bytes) {
-      rows *= many;
-    } else {
-      request.not_contiguous();
-    }
+  if (const auto rows = rows_of(dimensions, elem_bytes, at)) {
+    if (rows->number == 1) return;
+    row_length_ = static_cast<std::size_t>(rows->length * parts_);
+    stride_ = static_cast<std::size_t>(rows->apart * parts_);
+    return;
   }
-  if (rows == 1) return;
-  row_length_ = static_cast<std::size_t>(row * parts_);
-  stride_ = static_cast<std::size_t>(apart * parts_);
+  is_scattered_ = true;
+  std::vector<Dimension> all;
+  for (std::size_t i = 0; i < dimensions; i++) all.push_back(at(i));
+  shares_memory_ = may_share_memory(std::move(all), elem_bytes);
+}
+
+void Held::pack(const Request& request) {
+  const bool is_writable = is_writable_ && !shares_memory_;
+  if (request.access == Access::write && shares_memory_)
+    request.wrong_value("elements that do not share memory");
+  const nb::object made = helpers().pack(request.object, request.access == Access::write);
+  if (made.is_none()) request.not_contiguous();
+  Held copy(made[0], Access::write, request.call, request.argument);
+  copy.object_ = object_;
+  copy.is_writable_ = is_writable;
+  copy.packed_ = made;
+  *this = std::move(copy);
 }
 
 bool Held::take_numpy(const Request& request) {
@@ -272,9 +277,10 @@ bool Held::take_exchanged(const Request& request) {
   count_ = static_cast<std::size_t>(parts_);
   for (int i = 0; i < shown.ndim; i++) count_ *= static_cast<std::size_t>(shown.shape[i]);
   take_rows(
-      request, static_cast<std::size_t>(shown.ndim), [&](auto i) { return shown.shape[i]; },
+      static_cast<std::size_t>(shown.ndim), [&](auto i) { return shown.shape[i]; },
       [&](auto i) { return shown.strides[i]; }, size_of(type_) * static_cast<std::size_t>(parts_));
   data_ = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(shown.data) + shown.byte_offset);
+  is_of_gpu_ = is_cuda;
   if (is_cuda) {
     void* stream = nullptr;
     if (api.current_stream(nb::device::cuda::value, shown.device.device_id, &stream) != 0)
@@ -303,7 +309,7 @@ bool Held::take_buffer(const Request& request) {
       if (view_.suboffsets[i] >= 0) request.not_contiguous();  // pointers to rows
     if (PyBuffer_IsContiguous(&view_, 'C') == 0)
       take_rows(
-          request, static_cast<std::size_t>(view_.ndim), [&](auto i) { return view_.shape[i]; },
+          static_cast<std::size_t>(view_.ndim), [&](auto i) { return view_.shape[i]; },
           [&](auto i) { return view_.strides[i]; }, 1);
     count_ = static_cast<std::size_t>(view_.len) / size_of(type_);
     is_writable_ = view_.readonly == 0;
@@ -328,9 +334,6 @@ bool Held::take_torch(const Request& request) {
     request.wrong_type("a tensor in memory of the host or of a CUDA device");
   if (nb::cast<bool>(tensor.attr("is_sparse")) || nb::cast<bool>(tensor.attr("is_quantized")))
     request.wrong_type("a dense tensor");
-  if (nb::cast<bool>(tensor.attr("is_conj")()) || nb::cast<bool>(tensor.attr("is_neg")()))
-    request.wrong_value(
-        "a tensor whose memory holds its values (resolve_conj() and resolve_neg() make one)");
   parts_ = number >= 100 ? 2 : 1;
   type_ = static_cast<DataType>(number % 100);
   count_ = nb::cast<std::size_t>(tensor.attr("numel")()) * parts_;
@@ -338,10 +341,14 @@ bool Held::take_torch(const Request& request) {
     const auto shape = nb::cast<std::vector<std::int64_t>>(nb::tuple(tensor.attr("shape")));
     const auto strides = nb::cast<std::vector<std::int64_t>>(tensor.attr("stride")());
     take_rows(
-        request, shape.size(), [&](auto i) { return shape[i]; }, [&](auto i) { return strides[i]; },
+        shape.size(), [&](auto i) { return shape[i]; }, [&](auto i) { return strides[i]; },
         size_of(type_) * static_cast<std::size_t>(parts_));
   }
+  // Its memory may hold other values.
+  is_scattered_ = is_scattered_ || nb::cast<bool>(tensor.attr("is_conj")()) ||
+                  nb::cast<bool>(tensor.attr("is_neg")());
   data_ = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(tensor.attr("data_ptr")()));
+  is_of_gpu_ = is_cuda;
   if (is_cuda) {
     const nb::object of = nb::module_::import_("torch.cuda").attr("current_stream");
     stream_ = stream_of(nb::cast<std::uintptr_t>(of(tensor.attr("device")).attr("cuda_stream")));
@@ -362,8 +369,7 @@ void Held::take_memory(const Request& request, const nb::dict& interface) {
   if (interface.contains("strides") && !interface["strides"].is_none()) {
     const auto strides = nb::cast<std::vector<std::int64_t>>(interface["strides"]);
     take_rows(
-        request, shape.size(), [&](auto i) { return shape[i]; }, [&](auto i) { return strides[i]; },
-        1);
+        shape.size(), [&](auto i) { return shape[i]; }, [&](auto i) { return strides[i]; }, 1);
   }
   is_writable_ = !nb::cast<bool>(data[1]);
   owner_ = nb::borrow(request.object);
@@ -388,6 +394,7 @@ bool Held::take_cuda_interface(const Request& request) {
   type_ = element.type;
   parts_ = element.parts;
   take_memory(request, interface);
+  is_of_gpu_ = true;
   if (interface.contains("mask") && !interface["mask"].is_none())
     request.wrong_value("an array without a mask");
   if (interface.contains("stream") && !interface["stream"].is_none())
@@ -412,10 +419,11 @@ bool Held::take_dlpack(const Request& request) {
   type_ = element.type;
   parts_ = element.parts;
   take_rows(
-      request, array.ndim(), [&](auto i) { return array.shape(i); },
-      [&](auto i) { return array.stride(i); }, size_of(type_) * static_cast<std::size_t>(parts_));
+      array.ndim(), [&](auto i) { return array.shape(i); }, [&](auto i) { return array.stride(i); },
+      size_of(type_) * static_cast<std::size_t>(parts_));
   count_ = array.size() * static_cast<std::size_t>(parts_);
   exported_ = std::make_shared<nb::ndarray<nb::ro>>(array);
+  is_of_gpu_ = array.device_type() == nb::device::cuda::value;
   return true;
 }
 
@@ -423,6 +431,7 @@ void Held::release() noexcept {
   if (std::exchange(has_view_, false)) PyBuffer_Release(&view_);
   exported_.reset();
   owner_.reset();
+  packed_.reset();
 }
 
 Held::Held(Held&& other) noexcept
@@ -432,6 +441,7 @@ Held::Held(Held&& other) noexcept
       view_(other.view_),
       has_view_(std::exchange(other.has_view_, false)),
       is_writable_(other.is_writable_),
+      packed_(std::move(other.packed_)),
       data_(other.data_),
       count_(other.count_),
       row_length_(other.row_length_),
@@ -449,6 +459,7 @@ Held& Held::operator=(Held&& other) noexcept {
   view_ = other.view_;
   has_view_ = std::exchange(other.has_view_, false);
   is_writable_ = other.is_writable_;
+  packed_ = std::move(other.packed_);
   data_ = other.data_;
   count_ = other.count_;
   row_length_ = other.row_length_;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Python objects as blocks. Nothing is copied: a block is the object's own memory. Of an array
-/// with gaps between its elements it is the rows, if they are equally far apart. Memory of a GPU
-/// comes with the stream in which the array's library works at the moment.
+/// Python objects as blocks. A block is the object's own memory; of an array with gaps between its
+/// elements it is the rows, if they are equally far apart. What no block is, and rows in memory of
+/// a GPU, the array's library packs for the call. Memory of a GPU comes with the stream in which
+/// the array's library works at the moment.
 
 #include <nanobind/nanobind.h>
 
@@ -25,6 +26,8 @@ struct Helpers {
   nb::object error;       ///< (kind, text) -> an exception
   nb::object describe;    ///< (object) -> its type, shape and strides, for errors
   nb::object empty;       ///< (like, form, size, count) -> an array, or a tuple (array, finish)
+  nb::object pack;        ///< (object, whether it is written) -> (its copy, target), or None
+  nb::object copies;      ///< ([(copy, target)]) -> what copies them back, once, when it is called
   nb::object torch_map;   ///< () -> (torch.Tensor, {dtype: number of a DataType})
   nb::object combine;     ///< (function, in, inout, type) -> None
   nb::object finish_all;  ///< ((arrays, finishes)) -> arrays
@@ -51,6 +54,8 @@ class Held {
   bool is_writable(nb::handle object) const { return object.ptr() == object_ && is_writable_; }
   /// Elements of a block that one of Python's has: 2 for complex numbers, else 1.
   int parts() const { return parts_; }
+  /// A pair (copy, target); not valid where the block is the object's own memory.
+  const nb::object& packed() const { return packed_; }
   /// None for memory of the host, and where the library does not tell.
   std::optional<cudaStream_t> stream() const { return stream_; }
 
@@ -65,11 +70,12 @@ class Held {
   /// The part that the interfaces of arrays on the host and on GPUs have in common.
   void take_memory(const Request& request, const nb::dict& interface);
   bool take_dlpack(const Request& request);
-  /// The rows of an array with these extents, and strides in units of `unit` bytes; in elements of
+  /// How an array with these extents lies, and strides in units of `unit` bytes; in elements of
   /// which one has parts_.
   template <typename Extent, typename Stride>
-  void take_rows(const Request& request, std::size_t dimensions, Extent extent, Stride stride,
-                 std::size_t unit);
+  void take_rows(std::size_t dimensions, Extent extent, Stride stride, std::size_t unit);
+  /// Becomes a copy in which the elements lie one after another.
+  void pack(const Request& request);
   void release() noexcept;
 
   PyObject* object_ = nullptr;  ///< to compare with
@@ -78,6 +84,10 @@ class Held {
   Py_buffer view_{};
   bool has_view_ = false;
   bool is_writable_ = false;
+  bool is_of_gpu_ = false;
+  bool is_scattered_ = false;  ///< no block is the object's own memory
+  bool shares_memory_ = false;
+  nb::object packed_;
   void* data_ = nullptr;
   std::size_t count_ = 0;
   std::size_t row_length_ = 0;  ///< 0: the elements lie one after another
@@ -93,15 +103,15 @@ class Arguments {
   explicit Arguments(const char* call) : call_(call) {}
 
   ConstBlock read(nb::handle object, const char* argument) {
-    return add(object, Held::Access::read, argument);
+    return add(object, Held::Access::read, argument).block();
   }
   Block write(nb::handle object, const char* argument) {
     // In place: asking an object for its memory is much of what a small call costs.
     if (first_ && first_->is_writable(object)) {
       last_parts_ = first_->parts();
-      return first_->block();
+      return written(*first_);
     }
-    return add(object, Held::Access::write, argument);
+    return written(add(object, Held::Access::write, argument));
   }
   const char* call() const { return call_; }
   /// The first array has so many; 1 where there is no array.
@@ -112,18 +122,30 @@ class Arguments {
     options.stream = stream_;
     return options;
   }
+  bool is_in_stream() const { return stream_.has_value(); }
+  /// Brings results to where the caller wants them; not valid where they are there.
+  nb::object copies() const {
+    return written_.is_valid() ? helpers().copies(written_) : nb::object();
+  }
   std::vector<Held> take() {
     if (first_) more_.push_back(std::move(*first_));
     return std::move(more_);
   }
 
  private:
-  Block add(nb::handle object, Held::Access access, const char* argument) {
+  Block written(const Held& held) {
+    if (held.packed().is_valid()) {
+      if (!written_.is_valid()) written_ = nb::list();
+      nb::cast<nb::list>(written_).append(held.packed());
+    }
+    return held.block();
+  }
+  const Held& add(nb::handle object, Held::Access access, const char* argument) {
     const Held& held = first_ ? more_.emplace_back(object, access, call_, argument)
                               : first_.emplace(object, access, call_, argument);
     last_parts_ = held.parts();
     if (!stream_) stream_ = held.stream();
-    return held.block();
+    return held;
   }
 
   const char* call_;
@@ -131,6 +153,7 @@ class Arguments {
   std::optional<cudaStream_t> stream_;
   std::optional<Held> first_;  ///< a call in place has one alone, and no vector
   std::vector<Held> more_;
+  nb::object written_;  ///< a list of what is packed and written
 };
 
 /// Where a result goes: the caller's own array, or a new one.

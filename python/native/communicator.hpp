@@ -125,6 +125,9 @@ void define_both(Class& communicator, const char* name, Blocking blocking, Async
 /// The result of a call that began, or its Work.
 template <Mode mode>
 nb::object answer(Comm& self, ccoll::Work work, Arguments&& arguments, Outcome outcome) {
+  outcome.copies = arguments.copies();
+  // In a stream the copies take their place behind the call.
+  if (arguments.is_in_stream() && outcome.copies.is_valid()) outcome.copies();
   const auto pending = [&] {
     return Pending(std::move(work), arguments.take(), std::move(outcome), self.keeper());
   };
@@ -136,7 +139,7 @@ nb::object answer(Comm& self, ccoll::Work work, Arguments&& arguments, Outcome o
       wait_for(work);
     } catch (...) {
       // After Ctrl-C the operation goes on, and has the arrays.
-      if (!work.test()) self.keeper()->keep(work, arguments.take());
+      if (!work.test()) leave_alone(work, arguments.take(), outcome, *self.keeper());
       throw;
     }
     return outcome.result(work);

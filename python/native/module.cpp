@@ -36,9 +36,10 @@ NB_MODULE(_native, module) {
   using namespace ccoll::python;
   nb::set_leak_warnings(false);  // what is alive at exit is ended by _close_all
   module.def("_use", [](nb::dict functions) {
-    helpers() = {functions["error"],     functions["describe"], functions["empty"],
-                 functions["torch_map"], functions["combine"],  functions["finish_all"],
-                 nb::str("is_neg"),      nb::str("is_conj")};
+    helpers() = {functions["error"],   functions["describe"],   functions["empty"],
+                 functions["pack"],    functions["copies"],     functions["torch_map"],
+                 functions["combine"], functions["finish_all"], nb::str("is_neg"),
+                 nb::str("is_conj")};
   });
   module.def("_close_all", &close_all);
   module.def(

@@ -30,11 +30,42 @@ std::atomic<bool> gil_is_released{false};
 std::atomic<int> inside{0};
 std::atomic<bool> ending{false};
 
-/// The function given to on_done, and the arrays that it keeps. It ends in a thread of the library.
+/// The function given to on_done, or none, and the arrays that it keeps. It ends in a thread of the
+/// library.
 struct Told {
-  nb::callable tell;
+  nb::object tell;
   std::vector<Held> held;
+  nb::object copies;
+
+  void run(const Error* error) {
+    held.clear();
+    const auto reporting = [](const char* what, const auto& step) {
+      try {
+        step();
+      } catch (nb::python_error& raised) {
+        raised.discard_as_unraisable(what);
+      }
+    };
+    if (error == nullptr && copies.is_valid())
+      reporting("results on their way to an array", [&] { copies(); });
+    if (tell.is_valid())
+      reporting("a function given to on_done",
+                [&] { tell(error == nullptr ? nb::none() : exception_of(*error)); });
+  }
 };
+
+/// Has `told` run once the operation is over. Where this throws, the arrays are in `told`.
+void run_when_over(ccoll::Work& work, std::unique_ptr<Told>& told) {
+  auto* const kept = told.get();
+  work.on_done([kept](const Error* error) {
+    const Inside here;
+    // At the interpreter's end it is left where it is.
+    if (Inside::is_ending()) return;
+    const nb::gil_scoped_acquire gil;
+    std::unique_ptr<Told>(kept)->run(error);
+  });
+  told.release();
+}
 
 bool test(ccoll::Work& work) {
   const MaybeAway away;
@@ -142,6 +173,10 @@ void wait_for(ccoll::Work& work, std::optional<double> timeout) {
 }
 
 nb::object Outcome::result(const ccoll::Work& work) {
+  if (copies.is_valid()) {
+    const nb::object own = copies;
+    own();
+  }
   const auto received = [&](std::size_t i) {
     Received what = work.received(i);
     what.count /= static_cast<std::size_t>(parts[i]);
@@ -163,9 +198,16 @@ nb::object Outcome::result(const ccoll::Work& work) {
   return value;
 }
 
+void leave_alone(ccoll::Work work, std::vector<Held> held, const Outcome& outcome, Keeper& keeper) {
+  if (!outcome.copies.is_valid()) return keeper.keep(std::move(work), std::move(held));
+  std::unique_ptr<Told> told(new Told{nb::object(), std::move(held), outcome.copies});
+  run_when_over(work, told);
+}
+
 Pending::~Pending() {
-  if (!keeper_ || held_.empty() || test(work_)) return;
-  keeper_->keep(std::move(work_), std::move(held_));
+  if (!keeper_ || held_.empty()) return;
+  if (outcome_.copies.is_valid() || !test(work_))
+    leave_alone(std::move(work_), std::move(held_), outcome_, *keeper_);
 }
 
 nb::object Pending::wait(std::optional<double> timeout) {
@@ -178,28 +220,16 @@ nb::object Pending::wait(std::optional<double> timeout) {
 bool Pending::done() {
   if (!test(work_)) return false;
   const auto dropped = std::exchange(held_, {});
+  if (const nb::object copies = outcome_.copies; copies.is_valid()) copies();
   return true;
 }
 
 void Pending::on_done(nb::callable tell) {
-  auto* const told = new Told{std::move(tell), std::exchange(held_, {})};
+  std::unique_ptr<Told> told(new Told{std::move(tell), std::exchange(held_, {}), outcome_.copies});
   try {
-    work_.on_done([told](const Error* error) {
-      const Inside here;
-      // At the interpreter's end it is left where it is.
-      if (Inside::is_ending()) return;
-      const nb::gil_scoped_acquire gil;
-      const std::unique_ptr<Told> own(told);
-      own->held.clear();
-      try {
-        own->tell(error == nullptr ? nb::none() : exception_of(*error));
-      } catch (nb::python_error& raised) {
-        raised.discard_as_unraisable("a function given to on_done");
-      }
-    });
+    run_when_over(work_, told);
   } catch (...) {
     held_ = std::move(told->held);
-    delete told;
     throw;
   }
 }

@@ -65,7 +65,7 @@ class Inside {
   static void await_end();
 };
 
-/// The result of a call, once it is over.
+/// The result of a call, once it is over. Several threads may ask for it.
 struct Outcome {
   enum class Kind : std::uint8_t { value, received, list };
   Kind kind = Kind::value;
@@ -73,6 +73,8 @@ struct Outcome {
   nb::object finish = nb::none();
   /// By receive: how many of a block's elements one of Python's has.
   std::vector<int> parts = {};
+  /// Brings results to where the caller wants them, once; not valid where they are there.
+  nb::object copies = {};
 
   nb::object result(const ccoll::Work& work);
 };
@@ -107,6 +109,10 @@ class Pending {
   Outcome outcome_;
   std::shared_ptr<Keeper> keeper_;
 };
+
+/// Has the arrays kept, and the results brought where they belong, of an operation that nobody has
+/// a Work of any more.
+void leave_alone(ccoll::Work work, std::vector<Held> held, const Outcome& outcome, Keeper& keeper);
 
 /// Waits, most of the time without the GIL. A signal whose handler raises ends the wait, not the
 /// operation.

@@ -83,8 +83,7 @@ def test_dlpack_alone(alone):
     with pytest.raises(TypeError, match="no new array"):
         alone.all_reduce(Exported(x))
     assert alone.all_reduce(Exported(x[::2]), np.zeros(2)).tolist() == [0, 2]
-    with pytest.raises(ValueError, match="one after another"):
-        alone.all_reduce(Exported(x.reshape(2, 2).T), into)
+    assert alone.all_reduce(Exported(x.reshape(2, 2).T), into).tolist() == [0, 2, 1, 3]
     references = sys.getrefcount(x)
     for _ in range(100):
         alone.all_reduce(Exported(x), into)
@@ -101,8 +100,6 @@ def test_torch(alone):
         assert alone.all_gather(x).shape == (1, 3)
     x = torch.ones(2, requires_grad=True)
     assert alone.all_reduce(x).tolist() == [1, 1]
-    with pytest.raises(ValueError, match=r"torch.Tensor.*strides \(1, 2\).*one after another"):
-        alone.all_reduce(torch.ones(2, 2).t())
     with pytest.raises(TypeError, match="memory of the host or of a CUDA device"):
         alone.all_reduce(torch.ones(2, device="meta"))
     with pytest.raises(TypeError, match="torch.*qint8|elements that are"):
@@ -169,7 +166,7 @@ def test_a_buffer_of_pointers_to_rows_is_refused(alone):
     testing = pytest.importorskip("_testbuffer", reason="this Python has no _testbuffer")
     flags = testing.ND_PIL | testing.ND_WRITABLE
     x = testing.ndarray(list(range(12)), shape=[3, 4], format="b", flags=flags)
-    with pytest.raises(ValueError, match="one after another"):
+    with pytest.raises(ValueError, match="x is .*ndarray.*: expected elements in C order, in rows .*can copy"):
         alone.all_reduce(x, np.zeros(12, np.int8))
 
 
@@ -190,10 +187,6 @@ WRONG = [
     (np.zeros(3, np.longdouble), TypeError, "expected elements"),
     (np.zeros(3, "i4,f4"), TypeError, "expected elements"),
     (np.zeros(3, ml_dtypes.float8_e4m3fnuz), TypeError, "float8_e4m3fnuz.*expected elements"),
-    (np.zeros((4, 4))[::-1], ValueError, r"strides \(-32, 8\): expected elements that lie one after"),
-    (np.zeros((4, 4, 4))[:, :2, ::2], ValueError, r"strides \(128, 32, 16\): .* or in rows that are equally far"),
-    (np.asfortranarray(np.zeros((2, 3))), ValueError, r"strides \(8, 16\)"),
-    (np.zeros((4, 4), ml_dtypes.bfloat16).T, ValueError, "one after"),
 ]
 
 
@@ -273,10 +266,11 @@ def test_an_array_of_a_known_type_is_looked_at_as_closely(alone, dtype):
         assert alone.all_reduce(x, np.zeros((2, 3), dtype)).tolist() == x.tolist()
         assert alone.all_gather(x).shape == (1, 2, 3)
         assert alone.all_reduce(x[:0]).shape == (0, 3)
-        for wrong, words in ((x.T, "C order"), (x[:, ::2], "C order"), (x.astype(x.dtype.newbyteorder(">"))[:1], "")):
-            if words or x.dtype.itemsize > 1:
-                with pytest.raises((ValueError, TypeError), match=words or "byte order"):
-                    alone.all_reduce(wrong)
+        for view in (x.T, x[:, ::2]):
+            assert alone.all_reduce(view).tolist() == view.tolist()
+        if x.dtype.itemsize > 1:
+            with pytest.raises(TypeError, match="byte order"):
+                alone.all_reduce(x.astype(x.dtype.newbyteorder(">"))[:1])
         x.flags.writeable = False
         assert alone.all_reduce(x, np.zeros((2, 3), dtype)).tolist() == x.tolist()
         for call in (lambda: alone.all_reduce(x, x), lambda: alone.all_reduce(np.ones((2, 3), dtype), x)):

@@ -31,12 +31,15 @@ def resources():
 def several(comm, count):
     """`count` calls of each kind, including failing ones."""
     x, out = np.ones(16), np.ones(16)
-    bad = np.ones((4, 4)).T
+    transposed = np.ones((2, 8)).T
+    bad = np.ones(16, object)
     for _ in range(count):
         comm.all_reduce(x)
         comm.all_reduce(x, out, op="max")
         comm.all_reduce_async(x, out).wait()
         comm.all_reduce_async(x)
+        comm.all_reduce(transposed, transposed)
+        comm.all_reduce_async(transposed, out)
         comm.all_gather(b"bytes")
         comm.all_reduce([x, out])
         comm.send_async(x, comm.rank)

@@ -19,7 +19,7 @@ import ccoll
 from ._core import Batch, Core
 from ._monitor import monitored_barrier
 from ._sparse import all_reduce_sparse
-from ._tensors import both, in_turn, only, reduction, refuse, same_type, sizes_fit, source, target, targets
+from ._tensors import as_array, as_arrays, only, reduction, refuse, same_type, sizes_fit
 from ._work import Batched, Work
 
 Tensor = torch.Tensor
@@ -47,18 +47,15 @@ class Calls:
         tensor = only("all_reduce", tensors)
         if tensor.is_sparse:
             return self._allreduce_sparse(tensor, opts, timeout)
-        flat, finish = both("all_reduce", tensor)
+        flat = as_array("all_reduce", tensor)
         op, limit = reduction("all_reduce", _op(opts), tensor), self.core.limit(opts, timeout)
-        return self.core.begin([tensor], lambda on: [on.all_reduce_async(flat, flat, op, timeout=limit)], finish)
+        return self.core.begin([tensor], lambda on: [on.all_reduce_async(flat, flat, op, timeout=limit)])
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work:
         """One call for each type among the tensors."""
         by_type: dict[torch.dtype, list[Tensor]] = {}
-        finishes = []
         for each in tensors:
-            flat, finish = both("all_reduce_coalesced", each)
-            by_type.setdefault(each.dtype, []).append(flat)
-            finishes.append(finish)
+            by_type.setdefault(each.dtype, []).append(as_array("all_reduce_coalesced", each))
         ops = {kind: reduction("all_reduce_coalesced", _op(opts), torch.empty(0, dtype=kind)) for kind in by_type}
         limit = self.core.limit(opts, None)
         return self.core.begin(
@@ -66,7 +63,6 @@ class Calls:
             lambda on: [
                 on.all_reduce_async(all_of, all_of, ops[kind], timeout=limit) for kind, all_of in by_type.items()
             ],
-            in_turn(finishes),
         )
 
     def allreduce_sparse(self, tensors: Tensors, opts: Any = None) -> Work:
@@ -86,7 +82,7 @@ class Calls:
         self, tensors: Tensors | Tensor, opts: Any = None, op: Any = None, timeout: timedelta | None = None
     ) -> Work:
         tensor = only("reduce", tensors)
-        flat, finish = both("reduce", tensor)
+        flat = as_array("reduce", tensor)
         root = _root(opts)
         kind = reduction("reduce", op if op is not None else _op(opts if not isinstance(opts, int) else None), tensor)
         limit = self.core.limit(opts, timeout)
@@ -94,7 +90,6 @@ class Calls:
         return self.core.begin(
             [tensor],
             lambda on: [on.reduce_async(flat, root, kind, out=out, timeout=limit)],
-            finish if root == self.core.rank else None,
         )
 
     def reduce_scatter(
@@ -104,12 +99,10 @@ class Calls:
         blocks = inputs[0] if isinstance(inputs[0], (list, tuple)) else inputs
         self._one_for_each("reduce_scatter", blocks)
         same_type("reduce_scatter", out, blocks)
-        flat, finish = target("reduce_scatter", out)
-        read = [source("reduce_scatter", each) for each in blocks]
+        flat = as_array("reduce_scatter", out)
+        read = as_arrays("reduce_scatter", blocks)
         op, limit = reduction("reduce_scatter", _op(opts), out), self.core.limit(opts, timeout)
-        return self.core.begin(
-            [out], lambda on: [on.reduce_scatter_v_async(read, flat, op, timeout=limit)], finish
-        )
+        return self.core.begin([out], lambda on: [on.reduce_scatter_v_async(read, flat, op, timeout=limit)])
 
     def reduce_scatter_single(self, out: Tensor, tensor: Tensor, opts: Any = None) -> Work:
         return self.reduce_scatter_single_coalesced([out], [tensor], opts)
@@ -134,8 +127,8 @@ class Calls:
     def broadcast(self, tensors: Tensors | Tensor, opts: Any = None, timeout: timedelta | None = None) -> Work:
         tensor = only("broadcast", tensors)
         root, limit = _root(opts), self.core.limit(opts, timeout)
-        flat, finish = both("broadcast", tensor)
-        return self.core.begin([tensor], lambda on: [on.broadcast_async(flat, root, flat, timeout=limit)], finish)
+        flat = as_array("broadcast", tensor)
+        return self.core.begin([tensor], lambda on: [on.broadcast_async(flat, root, flat, timeout=limit)])
 
     def allgather(
         self, outputs: Any, inputs: Tensors | Tensor, opts: Any = None, timeout: timedelta | None = None
@@ -152,17 +145,15 @@ class Calls:
 
     def _all_gather_lists(self, lists: Sequence[Tensors], inputs: Tensors, limit: float) -> Work:
         call = "all_gather"
-        parts, finishes = [], []
+        parts = []
         for outs, tensor in zip(lists, inputs, strict=True):
             self._one_for_each(call, outs)
             same_type(call, tensor, outs)
-            flats, finish = targets(call, outs)
-            parts.append((source(call, tensor), flats))
-            finishes.append(finish)
+            flats = as_arrays(call, outs)
+            parts.append((as_array(call, tensor), flats))
         return self.core.begin(
             [out for outs in lists for out in outs],
             lambda on: [on.all_gather_v_async(read, flats, timeout=limit) for read, flats in parts],
-            in_turn(finishes),
         )
 
     def all_gather_single(self, out: Tensor, tensor: Tensor, opts: Any = None) -> Work:
@@ -183,10 +174,10 @@ class Calls:
         """begin(communicator, input, output, index) for each pair, as one Work."""
         for out, tensor in zip(outputs, inputs, strict=True):
             same_type(call, out, [tensor])
-        flats, finish = targets(call, outputs)
-        read = [source(call, each) for each in inputs]
+        flats = as_arrays(call, outputs)
+        read = as_arrays(call, inputs)
         return self.core.begin(
-            list(outputs), lambda on: [begin(on, *pair, i) for i, pair in enumerate(zip(read, flats))], finish
+            list(outputs), lambda on: [begin(on, *pair, i) for i, pair in enumerate(zip(read, flats))]
         )
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
@@ -195,26 +186,24 @@ class Calls:
         self, outputs: Any, inputs: Tensors | Tensor, opts: Any = None, timeout: timedelta | None = None
     ) -> Work:
         call, tensor, root = "gather", only("gather", inputs), _root(opts)
-        limit, read = self.core.limit(opts, timeout), source(call, tensor)
+        limit, read = self.core.limit(opts, timeout), as_array(call, tensor)
         outs: Tensors = []
-        flats, finish = None, None
+        flats = None
         if root == self.core.rank:
             outs = outputs[0] if outputs and isinstance(outputs[0], (list, tuple)) else outputs
             self._one_for_each(call, outs)
             same_type(call, tensor, outs)
-            flats, finish = targets(call, outs)
-        return self.core.begin(
-            list(outs), lambda on: [on.gather_v_async(read, flats, root, timeout=limit)], finish
-        )
+            flats = as_arrays(call, outs)
+        return self.core.begin(list(outs), lambda on: [on.gather_v_async(read, flats, root, timeout=limit)])
 
     def gather_single(self, out: Tensor, tensor: Tensor, opts: Any = None) -> Work:
         call, root, limit = "gather_single", _root(opts), self.core.limit(opts, None)
-        read, flat, finish = source(call, tensor), None, None
+        read, flat = as_array(call, tensor), None
         if root == self.core.rank:
             same_type(call, out, [tensor])
             sizes_fit(call, out, tensor.numel() * self.core.size, f"{self.core.size} times the input's")
-            flat, finish = target(call, out)
-        return self.core.begin([out], lambda on: [on.gather_async(read, root, flat, timeout=limit)], finish)
+            flat = as_array(call, out)
+        return self.core.begin([out], lambda on: [on.gather_async(read, root, flat, timeout=limit)])
 
     gather_into_tensor = gather_single
 
@@ -228,9 +217,9 @@ class Calls:
             blocks = inputs[0] if inputs and isinstance(inputs[0], (list, tuple)) else inputs
             self._one_for_each(call, blocks)
             same_type(call, out, blocks)
-            read = [source(call, each) for each in blocks]
-        flat, finish = target(call, out)
-        return self.core.begin([out], lambda on: [on.scatter_v_async(read, flat, root, timeout=limit)], finish)
+            read = as_arrays(call, blocks)
+        flat = as_array(call, out)
+        return self.core.begin([out], lambda on: [on.scatter_v_async(read, flat, root, timeout=limit)])
 
     def all_to_all_single(
         self,
@@ -246,15 +235,14 @@ class Calls:
             raise refuse(call, f"Tensors must be contiguous: {describe_pair(tensor, out)}")
         same_type(call, out, [tensor])
         limit = self.core.limit(opts, timeout)
-        counts, out_counts = _counts(call, tensor, splits, size), _counts(call, out, out_splits, size)
-        (flat, finish), read = target(call, out), source(call, tensor)
+        flat, read = as_array(call, out), as_array(call, tensor)
+        counts, out_counts = _counts(call, read, splits, size), _counts(call, flat, out_splits, size)
         if not splits and not out_splits:
             sizes_fit(call, out, tensor.numel(), "as many as the input's")
         # Also where all blocks are equal: other ranks may have given splits.
         return self.core.begin(
             [out],
             lambda on: [on.all_to_all_v_async(read, flat, counts=counts, out_counts=out_counts, timeout=limit)],
-            finish,
         )
 
     alltoall_base = all_to_all_single
@@ -264,9 +252,9 @@ class Calls:
         for each in (outs, tensors):
             self._one_for_each(call, each)
         same_type(call, outs[0], [*outs, *tensors])
-        flats, finish = targets(call, outs)
-        read, limit = [source(call, each) for each in tensors], self.core.limit(opts, timeout)
-        return self.core.begin(list(outs), lambda on: [on.all_to_all_v_async(read, flats, timeout=limit)], finish)
+        flats = as_arrays(call, outs)
+        read, limit = as_arrays(call, tensors), self.core.limit(opts, timeout)
+        return self.core.begin(list(outs), lambda on: [on.all_to_all_v_async(read, flats, timeout=limit)])
 
     def barrier(self, opts: Any = None, timeout: timedelta | None = None) -> Work:
         limit = self.core.limit(opts, opts if isinstance(opts, timedelta) else timeout)
@@ -287,7 +275,7 @@ class Calls:
     def send(self, tensors: Tensors | Tensor, peer: int, tag: int = 0) -> Work:
         with self._whole_batch() as batch:
             tensor = only("send", tensors)
-            flat = source("send", tensor)
+            flat = as_array("send", tensor)
             if batch is not None:
                 return self._batched(batch, ccoll.Send(flat, peer, tag), tensor)
             limit = self.core.limit(None, None)
@@ -298,12 +286,12 @@ class Calls:
     def recv(self, tensors: Tensors | Tensor, peer: int, tag: int = 0) -> Work:
         with self._whole_batch() as batch:
             tensor = only("recv", tensors)
-            flat, finish = target("recv", tensor)
-            if batch is not None and finish is None:
+            flat = as_array("recv", tensor)
+            if batch is not None:
                 return self._batched(batch, ccoll.Recv(flat, peer, tag), tensor)
             limit = self.core.limit(None, None)
             return self.core.begin(
-                [tensor], lambda on: [on.recv_async(flat, peer, tag, timeout=limit)], finish, counted=False
+                [tensor], lambda on: [on.recv_async(flat, peer, tag, timeout=limit)], counted=False
             )
 
     def recv_anysource(self, tensors: Tensors | Tensor, tag: int = 0) -> Work:

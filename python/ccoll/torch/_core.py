@@ -16,7 +16,6 @@ from torch._C import _distributed_c10d as c10d
 import ccoll
 
 from ._host import interface_of_job
-from ._tensors import Finish
 from ._work import Batched, Work, as_torchs
 
 _KEY = "ccoll/unique-id"
@@ -165,7 +164,6 @@ class Core:
         self,
         tensors: list[torch.Tensor],
         calls: Callable[[ccoll.Communicator], list[Any]],
-        finish: Finish = None,
         *,
         counted: bool = True,
     ) -> Work:
@@ -183,7 +181,7 @@ class Core:
             if counted:
                 self.sequence += 1
             sequence = self.sequence
-        work = Work(natives, tensors, sequence, finish, begun)
+        work = Work(natives, tensors, sequence, begun)
         batch = self.batch
         if batch is not None and batch.is_mine():
             batch.works.append(work)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,8 +12,6 @@ from torch._C import _distributed_c10d as c10d
 import ccoll
 
 from ._older import factor_of
-
-Finish = Callable[[], None] | None
 
 _Ops = c10d.ReduceOp.RedOpType
 _OPS = {
@@ -73,95 +71,28 @@ def _check(call: str, tensor: torch.Tensor) -> None:
         raise refuse(call, f"a tensor of layout {tensor.layout}: give its dense parts, or its values()")
     if tensor.is_quantized:
         raise refuse(call, "a quantised tensor: give its int_repr()")
+    if tensor.dtype == torch.complex32 and tensor.is_conj():  # torch does not show its memory
+        raise refuse(call, "a conjugate of torch.complex32: give its resolve_conj()")
     if tensor.device.type != "cpu":
         why = "the backend in Python takes CPU tensors only; the one in C++ takes those of GPUs, too"
         raise refuse(call, f"a tensor on {tensor.device}: {why}")
 
 
-def _check_apart(call: str, tensor: torch.Tensor) -> None:
-    if any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape)):
-        raise refuse(call, f"an output whose elements share memory: {describe(tensor)}; give a contiguous() one")
-
-
 def _plain(tensor: torch.Tensor) -> torch.Tensor:
     tensor = tensor.detach()
-    return tensor.view(torch.uint8) if tensor.dtype in _OPAQUE else tensor
+    if tensor.dtype not in _OPAQUE:
+        return tensor
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor.view(torch.uint8)
 
 
-def _lies_in_order(tensor: torch.Tensor) -> bool:
-    """Whether its elements lie one after another, or in rows that are equally far apart: a block of ccoll."""
-    if tensor.is_conj() or tensor.is_neg():
-        return False
-    if tensor.is_contiguous():
-        return True
-    if tensor.dtype == torch.complex32:  # torch shows their bytes only where the elements lie side by side
-        return False
-    length, rows, apart = 1, 1, 0
-    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride())):
-        if size == 1:
-            continue
-        if rows == 1 and stride == length:
-            length *= size
-        elif rows == 1 and stride > length:
-            rows, apart = size, stride
-        elif rows > 1 and stride == rows * apart:
-            rows *= size
-        else:
-            return False
-    return True
-
-
-def _in_order(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().contiguous().resolve_conj().resolve_neg()
-
-
-def source(call: str, tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor to read, with its elements in order: itself, or a copy."""
+def as_array(call: str, tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor as ccoll takes it, to read or to write."""
     _check(call, tensor)
-    return _plain(tensor if _lies_in_order(tensor) else _in_order(tensor))
+    return _plain(tensor)
 
 
-def target(call: str, tensor: torch.Tensor) -> tuple[torch.Tensor, Finish]:
-    """What is written in place of a tensor, in the order of its elements, and how it gets there at the end."""
-    _check(call, tensor)
-    _check_apart(call, tensor)
-    if _lies_in_order(tensor):
-        return _plain(tensor), None
-    made = torch.empty(tensor.shape, dtype=tensor.dtype)
-    return _plain(made), lambda: _put(tensor, made)
-
-
-def both(call: str, tensor: torch.Tensor) -> tuple[torch.Tensor, Finish]:
-    """The same of what is read and written."""
-    _check(call, tensor)
-    _check_apart(call, tensor)
-    if _lies_in_order(tensor):
-        return _plain(tensor), None
-    made = _in_order(tensor)
-    return _plain(made), lambda: _put(tensor, made)
-
-
-def _put(tensor: torch.Tensor, made: torch.Tensor) -> None:
-    # A tensor of inference mode is written in that mode alone, which the library's thread is not in.
-    with torch.inference_mode() if tensor.is_inference() else torch.no_grad():
-        tensor.copy_(made)
-
-
-def targets(call: str, tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], Finish]:
-    pairs = [target(call, each) for each in tensors]
-    return [each for each, _ in pairs], in_turn([finish for _, finish in pairs])
-
-
-def in_turn(finishes: Sequence[Finish]) -> Finish:
-    all_of_them = [each for each in finishes if each is not None]
-    if not all_of_them:
-        return None
-
-    def finish() -> None:
-        for each in all_of_them:
-            each()
-
-    return finish
+def as_arrays(call: str, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    return [as_array(call, each) for each in tensors]
 
 
 def same_type(call: str, one: torch.Tensor, others: Sequence[torch.Tensor]) -> None:

@@ -32,8 +32,7 @@ def as_torchs(error: BaseException) -> BaseException:
 class Work(c10d.Work):
     """One or several operations of ccoll that torch takes for one.
 
-    tensors: the outputs. finish: called once when all is over, before anybody hears of it; for outputs that
-    are not as ccoll writes them.
+    tensors: the outputs.
     """
 
     def __init__(
@@ -41,15 +40,12 @@ class Work(c10d.Work):
         natives: list[Any],
         tensors: list[torch.Tensor],
         sequence: int = 0,
-        finish: Callable[[], None] | None = None,
         begun: float | None = None,
     ) -> None:
         super().__init__()
         self._natives = natives
         self._tensors = tensors
         self._sequence = sequence
-        self._finish = finish
-        self._finishing = threading.Lock() if finish is not None else None
         self._begun = begun
         self._duration: float | None = None
         self._future: torch.futures.Future[Any] | None = None
@@ -58,22 +54,14 @@ class Work(c10d.Work):
         self._over = False
         if begun is not None:
             self._when_over(self._note_duration)
-        elif finish is not None:
-            self._when_over(lambda: None)  # also where the work is dropped
 
     @staticmethod
     def of_all(works: list[Work]) -> Work:
         """One for all of them."""
-
-        def finish() -> None:
-            for each in works:
-                each._end()
-
         return Work(
             [native for each in works for native in each._natives],
             [tensor for each in works for tensor in each._tensors],
             works[-1]._sequence if works else 0,
-            finish if any(each._finish is not None for each in works) else None,
         )
 
     # torch calls these.
@@ -93,7 +81,7 @@ class Work(c10d.Work):
                         raise as_torchs(failed) from None  # the operation goes on
                     error = error or as_torchs(failed)
             self._error = self._error or error
-            self._end()
+            self._over = True
         if self._error is not None:
             raise self._error
         return True
@@ -116,7 +104,7 @@ class Work(c10d.Work):
                 self._error = self._error or as_torchs(error)
             else:
                 self._note(native.wait(0))
-        self._end()
+        self._over = True
         return True
 
     def is_success(self) -> bool:
@@ -184,17 +172,6 @@ class Work(c10d.Work):
             self._received.append(result)
         elif isinstance(result, list):
             self._received += [each for each in result if isinstance(each, Received)]
-
-    def _end(self) -> None:
-        if self._finishing is not None:
-            with self._finishing:
-                try:
-                    if self._finish is not None and self._error is None:
-                        self._finish()
-                except BaseException as error:
-                    self._error = error
-                self._finish = None
-        self._over = True
 
     def _note_duration(self) -> None:
         assert self._begun is not None

@@ -9,7 +9,7 @@ import os  # noqa: E402
 
 import numpy  # noqa: E402
 
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "dist"))
 import dist_values  # noqa: E402
 
 from ccoll import dist  # noqa: E402

@@ -61,6 +61,13 @@ def main():
     assert on_gpu.cpu().tolist() == [size] * 5
     assert comm.all_reduce(gpu([1.0], torch.float64), np.empty(1))[0] == size
 
+    # Rows and other views are packed in that stream.
+    matrix, into = gpu([[1, 2, 3], [4, 5, 6]]), gpu([[0] * 3] * 4)
+    comm.all_reduce(matrix.t(), into.t()[:, ::2])
+    assert into.cpu().tolist() == [[size, 2 * size, 3 * size], [0] * 3, [4 * size, 5 * size, 6 * size], [0] * 3]
+    comm.all_reduce_async(matrix[:, 1:], matrix[:, 1:]).wait()
+    assert matrix.cpu().tolist() == [[1, 2 * size, 3 * size], [4, 5 * size, 6 * size]]
+
     # In the stream of the array's library: what comes before and after it there keeps its place.
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):

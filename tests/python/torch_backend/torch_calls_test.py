@@ -407,3 +407,17 @@ def test_a_group_is_split_with_a_rank_left_out():
 def test_other_backends_lack_what_they_lacked():
     gloo = dist.ProcessGroupGloo
     assert not hasattr(gloo(dist.HashStore(), 0, 1), "perform_nocolor_split")
+
+
+def small_complex(rank, size):
+    mine = torch.full((2 * size,), rank + 1j).to(torch.complex32)
+    out = torch.zeros_like(mine)
+    dist.all_to_all_single(out, mine)
+    assert out.to(torch.complex64).tolist() == [r + 1j for r in range(size) for _ in range(2)]
+    columns = torch.zeros(size, 2, 3).to(torch.complex32)[:, :, ::2]
+    dist.all_gather_into_tensor(columns, mine[: 2 * 2 : 1].reshape(2, 2).t())
+    assert columns.to(torch.complex64).tolist() == [[[r + 1j] * 2] * 2 for r in range(size)]
+
+
+def test_types_that_ccoll_only_moves():
+    ranks(2, small_complex)

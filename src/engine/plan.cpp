@@ -14,7 +14,8 @@ namespace {
 /// Limits for one lane in one round: other lanes, for which peers may wait, and deadlines need
 /// attention too.
 constexpr int kStepsAtOnce = 16;
-constexpr std::size_t kBytesAtOnce = 256 << 10;
+/// All that a link holds: a socket takes it by one system call, and long writes cost it less.
+constexpr std::size_t kBytesAtOnce = kLinkSlots * kCommonSliceBytes;
 /// The limit over all outgoing links when receivers read lent slices in place: they read together
 /// the slices that are lent together.
 constexpr std::size_t kLentBytesAtOnce = 1 << 20;

@@ -35,6 +35,7 @@ class Pair {
   struct Setting {
     const TransportKind* next = nullptr;  ///< the fallback if this one does not work
     std::array<std::string, 2> tokens{};
+    std::array<std::uint64_t, 2> hosts{};
     std::size_t others = 0;  ///< further ranks of the table, which never come
     bool checksum = false;
     std::array<bool, 2> single_copy{true, true};
@@ -64,6 +65,7 @@ class Pair {
       };
       listeners_[rank] = net::Listener::open(service, "", setting.tokens[rank], handler).value();
       context_.table.push_back(loopback(listeners_[rank]->endpoint().port()));
+      context_.table.back().host = setting.hosts[rank];
       context_.table.back().fabrics = usable_fabrics().value();
       context_.table.back().rails = setting.rails ? (*setting.rails)[rank] : usable_rails();
       residences_[rank].emplace(context_.table.back());

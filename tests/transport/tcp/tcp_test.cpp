@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bytes that a TCP link writes, and how it reads a stream with flipped bits.
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <string_view>
 
 #include "support/effort.hpp"
 #include "transport/pair.hpp"
@@ -97,7 +99,36 @@ std::vector<std::size_t> random_sizes(std::mt19937& random) {
   return sizes;
 }
 
+/// TCP sockets of this process whose congestion control is Reno.
+std::size_t unpaced_sockets() {
+  std::size_t count = 0;
+  for (int fd = 0; fd < 1024; fd++) {
+    char name[16] = {};
+    socklen_t length = sizeof name;
+    count += getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &length) == 0 &&
+             std::string_view(name) == "reno";
+  }
+  return count;
+}
+
 }  // namespace
+
+// A system whose sockets are all Reno's has nothing to choose, and shows nothing here.
+TEST_CASE("tcp: a link within a host is not paced, one to another host is the system's",
+          "[transport][unit]") {
+  const FileDescriptor plain(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const bool chooses = unpaced_sockets() == 0;
+  for (const std::uint64_t other_host : {0, 1}) {
+    testing::Pair pair(*find_transport("tcp"), {.hosts = {0, other_host}});
+    pair.open();
+    REQUIRE(eventually(pair, [&] {
+      if (pair.sender->has_room()) pair.sender->push(header(0, 0));
+      return pair.sender->connected();
+    }));
+    CAPTURE(other_host, chooses, unpaced_sockets());
+    CHECK((!chooses || (unpaced_sockets() > 0) == (other_host == 0)));
+  }
+}
 
 TEST_CASE("tcp: without checksums headers and payloads are all there is on the wire",
           "[transport][unit]") {

@@ -67,13 +67,15 @@ struct MessageOperation final : Operation {
 };
 
 /// Copies bytes [first, first + bytes) of a send's buffer, which may be rows with gaps between
-/// them, one after another to `to`.
-inline void gather(const MessageOperation& send, std::uint64_t first, std::uint64_t bytes,
-                   std::byte* to) {
+/// them, one after another to `to`, memory of a link. `room`: made if it is needed and null.
+inline void gather_to_link(const MessageOperation& send, std::uint64_t first, std::uint64_t bytes,
+                           std::byte* to, std::unique_ptr<std::byte[]>& room) {
   if (bytes == 0) return;
+  if (send.row_bytes > 0 && !room)
+    room = std::make_unique_for_overwrite<std::byte[]>(kGatherRoomBytes);
   const MemoryRange buffer{const_cast<std::byte*>(send.input), send.bytes, send.row_bytes,
                            send.stride_bytes};
-  gather(buffer, first, bytes, to);
+  gather_to_link(buffer, first, bytes, to, room.get());
 }
 
 /// The reverse, to a receive's buffer.

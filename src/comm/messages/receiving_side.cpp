@@ -212,10 +212,13 @@ Status ReceivingSide::take(MessageOperation& recv, const Envelope& envelope, con
     recv.stage = MessageOperation::Stage::flushing;
   else if (!envelope.in_slots && !recv.direct && !recv.to_device && recv.row_bytes == 0)
     begin_transfer(recv);
+  // Without a place for whole slices a read would be a copy more, and a system call for each.
+  const bool in_slots =
+      recv.row_bytes > 0 || (recv.transfer && recv.transfer->copier != Copier::receiver);
   sending_.answer({.id = envelope.id,
                    .completes = whole ? &recv : nullptr,
                    .slice_bytes = most_slice_bytes(recv),
-                   .in_slots = recv.transfer && recv.transfer->copier != Copier::receiver});
+                   .in_slots = in_slots});
   if (!whole) {
     arriving_.push_back(&recv);
     if (payload_link_ == nullptr) {

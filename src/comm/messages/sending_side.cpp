@@ -84,7 +84,7 @@ Status SendingSide::push_eager(MessageOperation& send) {
        .in_slots = requests_to_send && (send.row_bytes > 0 || send.to_host || send.direct)},
       head);
   auto* const room = link_->room(head);
-  gather(send, 0, head, room);
+  gather_to_link(send, 0, head, room, gather_room_);
   link_->push(header);
   count_eager(header, charged);
   send.id = header.sequence;
@@ -172,7 +172,7 @@ Status SendingSide::push_payloads() {
     const auto header =
         encode({.kind = Frame::Kind::payload, .id = send.id, .bytes = send.bytes}, bytes);
     if (send.row_bytes > 0) {
-      gather(send, send.moved_bytes, bytes, payload_link_->room(bytes));
+      gather_to_link(send, send.moved_bytes, bytes, payload_link_->room(bytes), gather_room_);
       payload_link_->push(header);
     } else {
       payload_link_->lend(header, next->data(), send.copier);

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <span>
 
 #include "comm/messages/landings.hpp"
@@ -122,6 +123,7 @@ class SendingSide {
   std::size_t credit_ = kUnexpectedBytes;  ///< what the peer's queue still takes
   std::size_t owed_ = 0;                   ///< what this rank's queue has free again
   Traffic traffic_;
+  std::unique_ptr<std::byte[]> gather_room_;
 };
 
 }  // namespace ccoll

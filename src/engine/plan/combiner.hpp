@@ -13,6 +13,7 @@
 #include "ccoll/types.hpp"
 #include "core/result.hpp"
 #include "engine/custom_fold.hpp"
+#include "engine/memory_range.hpp"
 #include "engine/plan_request.hpp"
 #include "kernels/combine.hpp"
 
@@ -21,7 +22,7 @@ namespace ccoll {
 class Combiner {
  public:
   /// Rows that are gathered, or a result before it is scattered: a core's own cache keeps them.
-  static constexpr std::size_t kRowsBytes = 32 << 10;
+  static constexpr std::size_t kRowsBytes = kGatherRoomBytes;
 
   /// For steps with so many sources at most. `op`: none if each run brings its own function.
   Combiner(DataType type, std::optional<ReduceOp> op, std::size_t most_sources);

@@ -125,12 +125,16 @@ void WindowPlaces::make(std::byte* slot) const {
     if (is_from_rows || is_to_rows) bytes = std::min(bytes, Combiner::kRowsBytes);
     std::byte* const place = slot != nullptr ? slot + at : result->data + store_at;
     const bool is_copy = !step_.combines;
-    // A copy from rows needs no room between.
-    std::byte* const own_room = is_copy && !is_to_rows ? place : combiner.gathered();
+    // A copy from rows is the result.
+    const bool is_result = is_copy && !is_to_rows;
+    std::byte* const own_room = is_result ? place : combiner.gathered();
     std::size_t count = 0;
     for (std::size_t i = 0; i <= step_.receives.size(); i++) {
       if (own != nullptr && i == step_.local_position) {
-        if (is_from_rows) gather(*own, local_at, bytes, own_room);
+        if (is_from_rows && is_result && slot != nullptr)
+          gather_to_link(*own, local_at, bytes, place, combiner.gathered());
+        else if (is_from_rows)
+          gather(*own, local_at, bytes, own_room);
         sources[count++] = is_from_rows ? own_room : own->data + local_at;
       }
       if (i < step_.receives.size()) sources[count++] = step_.receives[i]->front()->data + at;

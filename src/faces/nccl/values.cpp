@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
+#include <span>
 
 #include "core/text.hpp"
 #include "faces/nccl/results.hpp"
@@ -23,6 +23,13 @@ constexpr std::array<ReduceOp, ncclNumOps> kOps = {
 
 constexpr std::string_view kAlgorithms[] = {
     "ring", "tree", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat"};
+/// Those that NCCL_ALGO can name.
+constexpr std::string_view kTunedFunctions[] = {"broadcast", "reduce", "allgather", "reducescatter",
+                                                "allreduce"};
+
+bool has(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, in_lower_case(std::string(name))) != names.end();
+}
 
 }  // namespace
 
@@ -42,11 +49,10 @@ std::string in_lower_case(std::string text) {
   return text;
 }
 
-bool is_algorithm(std::string_view name) {
-  const auto lower = in_lower_case(std::string(name));
-  return std::ranges::find(kAlgorithms, lower) != std::end(kAlgorithms);
-}
-
+bool is_algorithm(std::string_view name) { return has(kAlgorithms, name); }
 std::string algorithm_names() { return joined(kAlgorithms); }
+
+bool is_tuned_function(std::string_view name) { return has(kTunedFunctions, name); }
+std::string tuned_function_names() { return joined(kTunedFunctions); }
 
 }  // namespace ccoll::nccl

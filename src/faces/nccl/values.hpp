@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// NCCL's numbers of types and operations as ccoll's, and its names of algorithms.
+/// NCCL's numbers of types and operations as ccoll's, and its names of algorithms and functions.
 
 #include <string>
 #include <string_view>
@@ -24,5 +24,8 @@ std::string in_lower_case(std::string text);
 bool is_algorithm(std::string_view name);
 /// "ring, tree, …".
 std::string algorithm_names();
+/// The same for functions whose algorithm NCCL lets users choose.
+bool is_tuned_function(std::string_view name);
+std::string tuned_function_names();
 
 }  // namespace ccoll::nccl

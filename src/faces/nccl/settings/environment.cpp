@@ -42,8 +42,8 @@ void add_file(const std::string& file, Variables& all, std::vector<std::string>&
     unread.push_back(text.error().message);
 }
 
-/// Variables of the environment, then of NCCL's files: the first value counts. `translated` refuses
-/// a file that NCCL_CONF_FILE names and that cannot be read.
+/// Variables of the environment, then of NCCL's files: the first value counts. `translated` warns
+/// of a file that NCCL_CONF_FILE names and that cannot be read.
 Variables variables_of_process(std::vector<std::string>& unread) {
   auto all = variables_that_begin_with("NCCL_");
   if (const auto named = all.find("NCCL_CONF_FILE"); named != all.end()) {
@@ -168,9 +168,8 @@ void check_environment() {
   std::call_once(Runtime::one<Told>().once, [&] { tell(read); });
   for (const auto& each : read.seen)
     if (each.fate == Fate::refused)
-      refuse(each.name.empty() ? ncclInvalidArgument : ncclInvalidUsage, "{}{}{}{}", each.name,
-             each.name.empty() ? "" : "=", each.value.empty() ? "" : each.value + ": ",
-             each.remark);
+      refuse(ncclInvalidArgument, "{}{}{}{}", each.name, each.name.empty() ? "" : "=",
+             each.value.empty() ? "" : each.value + ": ", each.remark);
 }
 
 }  // namespace ccoll::nccl

@@ -4,13 +4,15 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+#include <cerrno>
+#include <cstdlib>
 #include <iterator>
 #include <sstream>
 
 #include "core/text.hpp"
 #include "faces/nccl/settings/environment.hpp"
 #include "faces/nccl/values.hpp"
+#include "system/variables.hpp"
 
 namespace ccoll::nccl {
 namespace {
@@ -24,6 +26,10 @@ struct Outcome {
 
 Outcome no_meaning(std::string_view why = {}) { return {Fate::no_meaning, std::string(why)}; }
 Outcome refused(std::string_view why) { return {Fate::refused, std::string(why)}; }
+/// For a value that is not valid. NCCL goes on without it, so programs rely on that.
+Outcome ignored(std::string_view expected) {
+  return {Fate::no_meaning, fmt::format("expected {}; the value is ignored", expected), true};
+}
 
 /// Sets one of ccoll's variables.
 Outcome sets(Settings& read, const char* name, std::string value) {
@@ -32,11 +38,12 @@ Outcome sets(Settings& read, const char* name, std::string value) {
   return outcome;
 }
 
+/// A whole number as NCCL reads it: "0x10" and "020" are 16.
 std::optional<long> whole(const std::string& text) {
-  long value = 0;
-  const auto* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || rest != end) return std::nullopt;
+  char* end = nullptr;
+  errno = 0;
+  const long value = std::strtol(text.c_str(), &end, 0);
+  if (errno != 0 || end == text.c_str() || *end != '\0') return std::nullopt;
   return value;
 }
 
@@ -48,9 +55,22 @@ Outcome copied(const std::string& value, Settings& read) {
   return sets(read, kName, value);
 }
 
+/// For a number that goes into one of ccoll's variables, where that takes it. NCCL's -1 stands for
+/// its default.
+template <const auto& kName>
+Outcome number(const std::string& value, Settings& read) {
+  const auto values = values_of(kName);
+  const auto given = whole(value);
+  if (given == -1) return no_meaning("the default");
+  if (!given || *given < values.least || *given > values.most)
+    return ignored(fmt::format("a whole number from {} to {}", values.least, values.most));
+  return sets(read, kName, std::to_string(*given));
+}
+
 constexpr char kIfName[] = "CCOLL_SOCKET_IFNAME";
 constexpr char kHostId[] = "CCOLL_HOST_ID";
 constexpr char kLogFile[] = "CCOLL_LOG_FILE";
+constexpr char kBlocks[] = "CCOLL_DEVICE_BLOCKS";
 constexpr char kIbHca[] = "CCOLL_IB_HCA";
 constexpr char kIbGidIndex[] = "CCOLL_IB_GID_INDEX";
 constexpr char kIbTc[] = "CCOLL_IB_TC";
@@ -60,10 +80,14 @@ constexpr char kIbRetryCnt[] = "CCOLL_IB_RETRY_CNT";
 
 Outcome debug(const std::string& value, Settings& read) {
   const auto level = in_lower_case(value);
+  if (level == "none") return no_meaning();
   read.logs_version = true;
-  if (level == "info" || level == "trace") return sets(read, "CCOLL_LOG", level);
+  // NCCL's ABORT comes after INFO and contains it.
+  if (level == "info" || level == "abort") return sets(read, "CCOLL_LOG", "info");
+  if (level == "trace") return sets(read, "CCOLL_LOG", level);
   if (level == "version" || level == "warn") return {Fate::used, "logs the version"};
-  return no_meaning("expected VERSION, WARN, INFO or TRACE");
+  read.logs_version = false;
+  return ignored("VERSION, WARN, INFO, ABORT or TRACE");
 }
 
 Outcome comm_id(const std::string& value, Settings& read) {
@@ -72,8 +96,9 @@ Outcome comm_id(const std::string& value, Settings& read) {
 }
 
 Outcome comm_blocking(const std::string& value, Settings& read) {
-  if (value != "0" && value != "1") return refused("expected 0 or 1");
-  read.blocking = value == "1" ? 1 : 0;
+  const auto given = whole(value);
+  if (given != 0 && given != 1) return ignored("0 or 1");
+  read.blocking = static_cast<int>(*given);
   return {Fate::used, "overrides ncclConfig_t::blocking"};
 }
 
@@ -85,66 +110,136 @@ Outcome net(const std::string& value, Settings& read) {
 }
 
 Outcome ib_disable(const std::string& value, Settings& read) {
-  return value == "0" ? no_meaning() : sets(read, "CCOLL_TRANSPORT", "^verbs");
+  const auto given = whole(value);
+  if (!given) return ignored("0 or 1");
+  return *given == 0 ? no_meaning() : sets(read, "CCOLL_TRANSPORT", "^verbs");
 }
 
 Outcome socket_family(const std::string& value, Settings& read) {
   if (value == "AF_INET") return sets(read, "CCOLL_SOCKET_FAMILY", "ipv4");
   if (value == "AF_INET6") return sets(read, "CCOLL_SOCKET_FAMILY", "ipv6");
-  return refused("expected AF_INET or AF_INET6");
+  return ignored("AF_INET or AF_INET6");
 }
 
 Outcome p2p_disable(const std::string& value, Settings& read) {
-  return value == "0" ? no_meaning() : sets(read, "CCOLL_DEVICE_WAY", "host");
+  const auto given = whole(value);
+  if (given != 0 && given != 1) return ignored("0 or 1");
+  return *given == 0 ? no_meaning() : sets(read, "CCOLL_DEVICE_WAY", "host");
+}
+
+/// For a distance between devices, by name or as one of the older numbers. LOC and 0 mean never:
+/// they set `name` to `never`.
+Outcome distance(const std::string& value, Settings& read, const char* name, const char* never) {
+  constexpr std::string_view kNames[] = {"LOC", "NVL", "NVB", "C2C", "PIX", "PXB",
+                                         "P2C", "PXN", "PHB", "SYS", "NET", "DIS"};
+  const auto given = whole(value);
+  if (value == "LOC" || given == 0) return sets(read, name, never);
+  if (std::ranges::find(kNames, value) != std::end(kNames) || (given && *given > 0))
+    return no_meaning();
+  return ignored("LOC, NVL, PIX, PXB, PHB or SYS");
 }
 
 Outcome p2p_level(const std::string& value, Settings& read) {
-  return value == "LOC" || value == "0" ? sets(read, "CCOLL_DEVICE_WAY", "host") : no_meaning();
+  return distance(value, read, "CCOLL_DEVICE_WAY", "host");
 }
 
 Outcome gdr_level(const std::string& value, Settings& read) {
-  return value == "LOC" || value == "0" ? sets(read, "CCOLL_GPU_DIRECT", "0") : no_meaning();
+  return distance(value, read, "CCOLL_GPU_DIRECT", "0");
 }
 
-/// The first name in a value that is none of NCCL's algorithms; empty if there is none. A value is
-/// like "Ring,Tree", "^Tree" or "allreduce:tree;broadcast:ring".
-std::string unknown_algorithm(std::string value) {
-  std::ranges::replace(value, ';', ',');
-  std::istringstream parts(value);
-  for (std::string name; std::getline(parts, name, ',');) {
-    name.erase(0, name.find(':') + 1);  // without one, nothing
-    name.erase(0, name.find_first_not_of(" ^"));
-    name.erase(name.find_last_not_of(' ') + 1);
-    // NCCL had a CollNet before there were two.
-    const bool is_known = is_algorithm(name) || in_lower_case(name) == "collnet";
-    if (!name.empty() && !is_known) return name;
+/// Ports of RDMA devices, as in "^mlx5_0:1,mlx5_1". NCCL passes over empty names.
+Outcome hca(const std::string& value, Settings& read) {
+  std::string kept = value.substr(0, value.find_first_not_of("^="));
+  std::istringstream items(value.substr(kept.size()));
+  std::vector<std::string> names;
+  for (std::string item; std::getline(items, item, ',');) {
+    if (item.empty()) continue;
+    const auto colon = item.find(':');
+    const auto port = colon == item.npos ? 1 : whole(item.substr(colon + 1)).value_or(0);
+    if (colon == 0 || port < 1 || port > 255)
+      return ignored("names of devices, with ports from 1 to 255, as in mlx5_0:1,mlx5_1");
+    names.push_back(item.substr(0, colon));
+    if (colon != item.npos) names.back() += fmt::format(":{}", port);
   }
-  return {};
+  return sets(read, kIbHca, kept + joined(names, ","));
+}
+
+/// The first name in a value that NCCL does not have, with the names of its kind.
+struct Misnomer {
+  std::string_view kind;
+  std::string name;
+  std::string known;
+};
+
+std::string trimmed(std::string name) {
+  name.erase(0, std::min(name.find_first_not_of(" ^"), name.size()));
+  name.erase(name.find_last_not_of(' ') + 1);
+  return name;
+}
+
+/// A value is like "Ring,Tree", "^Tree" or "allreduce:tree;broadcast:ring".
+std::optional<Misnomer> misnomer(const std::string& value) {
+  std::istringstream lists(value);
+  for (std::string list; std::getline(lists, list, ';');) {
+    const auto colon = list.find(':');
+    if (colon != list.npos) {
+      const auto function = trimmed(list.substr(0, colon));
+      if (!is_tuned_function(function)) return {{"function", function, tuned_function_names()}};
+    }
+    std::istringstream parts(list.substr(colon == list.npos ? 0 : colon + 1));
+    for (std::string part; std::getline(parts, part, ',');) {
+      const auto name = trimmed(part);
+      // NCCL had a CollNet before there were two.
+      const bool is_known = is_algorithm(name) || in_lower_case(name) == "collnet";
+      if (!name.empty() && !is_known) return {{"algorithm", name, algorithm_names()}};
+    }
+  }
+  return std::nullopt;
 }
 
 Outcome algo(const std::string& value, Settings& read) {
   const auto word = in_lower_case(value);
   if (word == "ring") return sets(read, "CCOLL_ALGO", "ring");
   if (word == "tree") return sets(read, "CCOLL_ALGO", "double_tree");
-  if (const auto unknown = unknown_algorithm(value); !unknown.empty())
+  if (const auto wrong = misnomer(value))
     return {Fate::no_meaning,
-            fmt::format("NCCL has no algorithm '{}'; it has {}", unknown, algorithm_names()), true};
+            fmt::format("NCCL has no {} '{}'; it has {}", wrong->kind, wrong->name, wrong->known),
+            true};
   return no_meaning("the cost model chooses");
 }
 
 Outcome most_blocks(const std::string& value, Settings& read) {
-  const auto number = whole(value);
-  if (!number || *number < 1) return no_meaning("expected a number of blocks");
-  return sets(read, "CCOLL_DEVICE_BLOCKS", value);
+  const auto given = whole(value);
+  if (!given || *given < 1) return ignored("a number of blocks, 1 or more");
+  return sets(read, kBlocks, std::to_string(std::min(*given, values_of(kBlocks).most)));
 }
 
+/// A number with a bit for each policy, or their names with | between them.
 Outcome cta_policy(const std::string& value, Settings& read) {
-  const auto word = in_lower_case(value);
-  return word == "zero" || word == "2" ? sets(read, "CCOLL_DEVICE_COPIES", "always") : no_meaning();
+  constexpr long kEfficiency = 1;
+  constexpr long kZero = 2;
+  auto policy = whole(value);
+  if (!policy) {
+    policy = 0;
+    std::istringstream parts(in_lower_case(value));
+    for (std::string part; policy && std::getline(parts, part, '|');) {
+      if (part == "zero")
+        *policy |= kZero;
+      else if (part == "efficiency")
+        *policy |= kEfficiency;
+      else if (part != "default")
+        policy.reset();
+    }
+  }
+  if (!policy || *policy < 0 || *policy > (kEfficiency | kZero))
+    return ignored("DEFAULT, EFFICIENCY, ZERO, or a number from 0 to 3");
+  return (*policy & kZero) != 0 ? sets(read, "CCOLL_DEVICE_COPIES", "always") : no_meaning();
 }
 
 Outcome registers(const std::string& value, Settings& read) {
-  if (value != "0") return no_meaning();
+  const auto given = whole(value);
+  if (!given) return ignored("0 or 1");
+  if (*given != 0) return no_meaning();
   read.registers = false;
   return {Fate::used, "registering does nothing"};
 }
@@ -188,7 +283,7 @@ constexpr Entry kTable[] = {
      [](const std::string& value, Settings&) -> Outcome {
        const auto text = conf_text(value);
        if (text) return {Fate::used, "a file of variables"};
-       return {Fate::refused, text.error().message, true};
+       return {Fate::no_meaning, text.error().message + ": its variables are not read", true};
      }},
     {"NCCL_SOCKET_IFNAME", copied<kIfName>},
     {"NCCL_SOCKET_FAMILY", socket_family},
@@ -201,12 +296,12 @@ constexpr Entry kTable[] = {
     {"NCCL_HOSTID", copied<kHostId>},
     {"NCCL_NET", net},
     {"NCCL_IB_DISABLE", ib_disable},
-    {"NCCL_IB_HCA", copied<kIbHca>},
-    {"NCCL_IB_GID_INDEX", copied<kIbGidIndex>},
-    {"NCCL_IB_TC", copied<kIbTc>},
-    {"NCCL_IB_SL", copied<kIbSl>},
-    {"NCCL_IB_TIMEOUT", copied<kIbTimeout>},
-    {"NCCL_IB_RETRY_CNT", copied<kIbRetryCnt>},
+    {"NCCL_IB_HCA", hca},
+    {"NCCL_IB_GID_INDEX", number<kIbGidIndex>},
+    {"NCCL_IB_TC", number<kIbTc>},
+    {"NCCL_IB_SL", number<kIbSl>},
+    {"NCCL_IB_TIMEOUT", number<kIbTimeout>},
+    {"NCCL_IB_RETRY_CNT", number<kIbRetryCnt>},
     {"NCCL_IB_*", nothing},
     {"NCCL_SHM_DISABLE", small_shared_memory},
     {"NCCL_SHM_*", nothing},

@@ -36,6 +36,7 @@ TEST_CASE("nccl environment: what has a counterpart sets it", "[faces][unit]") {
   const Row rows[] = {
       {"NCCL_DEBUG", "INFO", "CCOLL_LOG", "info"},
       {"NCCL_DEBUG", "TRACE", "CCOLL_LOG", "trace"},
+      {"NCCL_DEBUG", "ABORT", "CCOLL_LOG", "info"},
       {"NCCL_DEBUG_FILE", "/tmp/%h.%p", "CCOLL_LOG_FILE", "/tmp/%h.%p"},
       {"NCCL_SOCKET_IFNAME", "^docker", "CCOLL_SOCKET_IFNAME", "^docker"},
       {"NCCL_HOSTID", "a", "CCOLL_HOST_ID", "a"},
@@ -43,12 +44,16 @@ TEST_CASE("nccl environment: what has a counterpart sets it", "[faces][unit]") {
       {"NCCL_P2P_LEVEL", "LOC", "CCOLL_DEVICE_WAY", "host"},
       {"NCCL_NET_GDR_LEVEL", "LOC", "CCOLL_GPU_DIRECT", "0"},
       {"NCCL_IB_HCA", "mlx5", "CCOLL_IB_HCA", "mlx5"},
+      {"NCCL_IB_HCA", "^=mlx5_0:1,,mlx5_1,", "CCOLL_IB_HCA", "^=mlx5_0:1,mlx5_1"},
       {"NCCL_IB_TC", "106", "CCOLL_IB_TC", "106"},
+      {"NCCL_IB_TC", "0x6a", "CCOLL_IB_TC", "106"},
       {"NCCL_ALGO", "Ring", "CCOLL_ALGO", "ring"},
       {"NCCL_ALGO", "Tree", "CCOLL_ALGO", "double_tree"},
       {"NCCL_MAX_CTAS", "16", "CCOLL_DEVICE_BLOCKS", "16"},
       {"NCCL_MAX_NCHANNELS", "8", "CCOLL_DEVICE_BLOCKS", "8"},
+      {"NCCL_MAX_CTAS", "1000000", "CCOLL_DEVICE_BLOCKS", "65536"},
       {"NCCL_CTA_POLICY", "ZERO", "CCOLL_DEVICE_COPIES", "always"},
+      {"NCCL_CTA_POLICY", "Efficiency|Zero", "CCOLL_DEVICE_COPIES", "always"},
   };
   for (const auto& [name, value, own, own_value] : rows) {
     CAPTURE(name, value);
@@ -80,18 +85,16 @@ TEST_CASE("nccl environment: what has no meaning sets nothing and is no error", 
 
 TEST_CASE("nccl environment: refused, warned of, and others' own", "[faces][unit]") {
   CHECK(seen("NCCL_NET", "aws-ofi").fate == Fate::refused);
-  CHECK(seen("NCCL_COMM_BLOCKING", "2").fate == Fate::refused);
-  CHECK(seen("NCCL_SOCKET_FAMILY", "ipv4").fate == Fate::refused);
   CHECK(seen("NCCL_NET_PLUGIN", "aws-ofi").is_warning);
   CHECK_FALSE(seen("NCCL_NET_PLUGIN", "none").is_warning);
   CHECK(seen("NCCL_CONF_FILE", "/dev/null").fate == Fate::used);
   for (const auto& [file, why] : {std::pair{"/nosuch", "/nosuch: No such file"},
                                   {"/tmp", "/tmp: not a regular file"},
                                   {"/dev/zero", "/dev/zero: not a regular file"}}) {
-    const auto refused = seen("NCCL_CONF_FILE", file);
-    CHECK(refused.fate == Fate::refused);
-    CHECK(refused.is_warning);
-    CHECK_THAT(refused.remark, Catch::Contains(why));
+    const auto unread = seen("NCCL_CONF_FILE", file);
+    CHECK(unread.fate == Fate::no_meaning);
+    CHECK(unread.is_warning);
+    CHECK_THAT(unread.remark, Catch::Contains(why));
   }
   CHECK(seen("NCCL_ASYNC_ERROR_HANDLING", "1").fate == Fate::silent);
   CHECK(seen("NCCL_TESTS_DEVICE", "1").fate == Fate::silent);
@@ -100,6 +103,69 @@ TEST_CASE("nccl environment: refused, warned of, and others' own", "[faces][unit
   CHECK(unknown.is_warning);
   CHECK(unknown.remark.find("NCCL_DEBUG") != std::string::npos);
   CHECK_THAT(seen("CCOLL_NCCL_HOST", "1").remark, Catch::Contains("set it in the environment"));
+}
+
+TEST_CASE("nccl environment: a value that NCCL ignores is ignored, with a warning",
+          "[faces][unit]") {
+  using Row = std::tuple<std::string, std::string, std::string>;
+  const Row rows[] = {
+      {"NCCL_DEBUG", "foo", "VERSION, WARN, INFO"},
+      {"NCCL_COMM_BLOCKING", "2", "0 or 1"},
+      {"NCCL_COMM_BLOCKING", "yes", "0 or 1"},
+      {"NCCL_SOCKET_FAMILY", "ipv4", "AF_INET or AF_INET6"},
+      {"NCCL_P2P_DISABLE", "x", "0 or 1"},
+      {"NCCL_P2P_DISABLE", "2", "0 or 1"},
+      {"NCCL_IB_DISABLE", "true", "0 or 1"},
+      {"NCCL_LOCAL_REGISTER", "no", "0 or 1"},
+      {"NCCL_GRAPH_REGISTER", "1.5", "0 or 1"},
+      {"NCCL_P2P_LEVEL", "loc", "LOC, NVL"},
+      {"NCCL_NET_GDR_LEVEL", "-1x", "LOC, NVL"},
+      {"NCCL_MAX_CTAS", "-1", "1 or more"},
+      {"NCCL_MAX_NCHANNELS", "0", "1 or more"},
+      {"NCCL_MAX_NCHANNELS", "99999999999999999999", "1 or more"},
+      {"NCCL_CTA_POLICY", "ZERO,EFFICIENCY", "EFFICIENCY, ZERO"},
+      {"NCCL_CTA_POLICY", "4", "from 0 to 3"},
+      {"NCCL_IB_GID_INDEX", "x", "from -1 to 1023"},
+      {"NCCL_IB_TC", "256", "from 0 to 255"},
+      {"NCCL_IB_SL", "16", "from 0 to 15"},
+      {"NCCL_IB_TIMEOUT", "0", "from 1 to 31"},
+      {"NCCL_IB_RETRY_CNT", "-2", "from 0 to 7"},
+      {"NCCL_IB_HCA", "mlx5_0:x", "names of devices"},
+      {"NCCL_IB_HCA", ":1", "names of devices"},
+  };
+  for (const auto& [name, value, expected] : rows) {
+    CAPTURE(name, value);
+    const auto read = translated({{name, value}});
+    const auto& one = read.seen.front();
+    CHECK(one.fate == Fate::no_meaning);
+    CHECK(one.is_warning);
+    CHECK_THAT(one.remark, Catch::Contains(expected) && Catch::Contains("the value is ignored"));
+    CHECK(read.fallbacks.empty());
+    CHECK_FALSE(read.blocking);
+    CHECK(read.registers);
+    CHECK_FALSE(read.logs_version);
+  }
+  // Valid for NCCL, though they set nothing here.
+  for (const auto& [name, value] :
+       {std::pair{"NCCL_P2P_LEVEL", "SYS"}, {"NCCL_P2P_LEVEL", "5"}, {"NCCL_P2P_DISABLE", "0"},
+        {"NCCL_IB_TC", "-1"}, {"NCCL_IB_GID_INDEX", "-1"}, {"NCCL_CTA_POLICY", "DEFAULT"},
+        {"NCCL_DEBUG", "NONE"}, {"NCCL_LOCAL_REGISTER", "2"}}) {
+    CAPTURE(name, value);
+    CHECK(seen(name, value).fate == Fate::no_meaning);
+    CHECK_FALSE(seen(name, value).is_warning);
+  }
+}
+
+TEST_CASE("nccl environment: a function that NCCL_ALGO cannot name is warned of",
+          "[faces][unit]") {
+  for (const auto* value : {"allreduce:ring;brodcast:ring", "brodcast : ^tree", "brodcast:"}) {
+    const auto wrong = seen("NCCL_ALGO", value);
+    CAPTURE(value, wrong.remark);
+    CHECK(wrong.fate == Fate::no_meaning);
+    CHECK(wrong.is_warning);
+    CHECK_THAT(wrong.remark,
+               Catch::Contains("function 'brodcast'") && Catch::Contains("broadcast, reduce"));
+  }
 }
 
 TEST_CASE("nccl environment: an algorithm that NCCL does not have is warned of", "[faces][unit]") {

@@ -95,7 +95,8 @@ class Spdlog final : public Log {
       logger_->sinks().push_back(open_file(log_file_name(pattern, host_name(), ::getpid())));
       errors_->set_level(spdlog::level::warn);
     } catch (const spdlog::spdlog_ex& error) {
-      warn("CCOLL_LOG_FILE={}: {}; log lines go to standard error only", pattern, error.what());
+      warn("{}={}: {}; log lines go to standard error only", set_as("CCOLL_LOG_FILE"), pattern,
+           error.what());
     }
   }
 

@@ -18,6 +18,7 @@
 #include "rendezvous/identity.hpp"
 #include "system/locks.hpp"
 #include "system/log.hpp"
+#include "system/variables.hpp"
 
 namespace ccoll {
 
@@ -234,9 +235,10 @@ void Member::introduce(const CommunicatorOptions& options, const std::string& st
   facts.table = table();
   facts.host = host_name();
   if (listener_) facts.interface = net::interface_with(listener_->endpoint().address());
-  facts.why_there = !options.interface.empty() ? "CCOLL_SOCKET_IFNAME=" + options.interface
-                    : store.empty()          ? "the store has no address"
-                                               : "the route to the store at " + store;
+  facts.why_there = !options.interface.empty()
+                        ? set_as("CCOLL_SOCKET_IFNAME") + "=" + options.interface
+                    : store.empty() ? "the store has no address"
+                                    : "the route to the store at " + store;
   for (std::uint32_t peer = 0; peer < table().size(); peer++)
     facts.transports.push_back((*transports_->between(peer))->name);
   facts.transport_forced = !options.transport.empty();

@@ -17,6 +17,7 @@
 #include "system/locks.hpp"
 #include "system/read_file.hpp"
 #include "system/runtime.hpp"
+#include "system/variables.hpp"
 
 namespace ccoll::verbs {
 namespace {
@@ -190,7 +191,7 @@ Result<Devices> Devices::open(const Library& library, Settings settings) {
                 "no RDMA device: libibverbs lists none (is the driver loaded, and is "
                 "ibverbs-providers installed? soft-RoCE: rdma link add rxe0 type rxe netdev eth0)");
   return fail(ErrorKind::unsupported, "none of the {} RDMA devices can be used: {}", count,
-              devices.refusals_.empty() ? "CCOLL_IB_HCA selects none of their ports"
+              devices.refusals_.empty() ? set_as("CCOLL_IB_HCA") + " selects none of their ports"
                                         : joined(devices.refusals_));
 }
 

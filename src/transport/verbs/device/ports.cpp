@@ -6,6 +6,7 @@
 #include <map>
 
 #include "net/peer_address.hpp"
+#include "system/variables.hpp"
 
 namespace ccoll::verbs {
 namespace {
@@ -52,13 +53,14 @@ Result<PortFilter> PortFilter::parse(std::string_view text) {
       const auto [rest, error] = std::from_chars(item.data() + colon + 1, end, number);
       if (error != std::errc() || rest != end || number < 1 || number > 255)
         return fail(ErrorKind::invalid_argument,
-                    "CCOLL_IB_HCA={}: '{}' needs a port number from 1 to 255 after the colon",
-                    whole, item);
+                    "{}={}: '{}' needs a port number from 1 to 255 after the colon",
+                    set_as("CCOLL_IB_HCA"), whole, item);
       made.port = static_cast<std::uint8_t>(number);
     }
     if (made.device.empty())
       return fail(ErrorKind::invalid_argument,
-                  "CCOLL_IB_HCA={}: names of devices were expected, as in mlx5_0:1,mlx5_1", whole);
+                  "{}={}: names of devices were expected, as in mlx5_0:1,mlx5_1",
+                  set_as("CCOLL_IB_HCA"), whole);
     filter.items_.push_back(std::move(made));
   }
   return filter;

@@ -136,19 +136,25 @@ class Walk {
     remarked_ = &setting.operation;
     const std::uint64_t least = std::max(options_.sizes.begin, std::uint64_t{1});
     if (sizes_of(setting).empty())
-      throw Error(ErrorKind::exhausted,
-                  fmt::format("{} of {} bytes takes {} for the buffers of the {} ranks of a host, "
-                              "which has {}: give a smaller -b and -e, or fewer ranks",
-                              setting.operation.name, short_size(least),
-                              memory_text(bytes_on_host(buffers_of(setting), least)),
-                              memory_.ranks_here, memory_text(memory_.bytes)));
+      throw Error(
+          ErrorKind::exhausted,
+          fmt::format("{} of {} bytes takes {} for the buffers of the {} ranks of a host, "
+                      "{} {}: give a smaller -b and -e, or fewer ranks",
+                      setting.operation.name, short_size(least),
+                      memory_text(bytes_on_host(buffers_of(setting), least)), memory_.ranks_here,
+                      is_asked() ? "and --max-memory allows" : "which has",
+                      memory_text(memory_.bytes)));
     if (!sink_) return;
     sink_->remark(fmt::format(
         "-e is lowered from {} to {}: there is {} of memory for the buffers "
-        "of {} rank{} of a host (--max-memory)",
+        "of {} rank{} of a host ({})",
         short_size(options_.sizes.end), short_size(range.end), memory_text(memory_.bytes),
-        memory_.ranks_here, memory_.ranks_here == 1 ? "" : "s"));
+        memory_.ranks_here, memory_.ranks_here == 1 ? "" : "s",
+        is_asked() ? "--max-memory" : "90 % of what it has left, without --max-memory"));
   }
+
+  /// Whether the limit is the user's, not the host's.
+  bool is_asked() const { return options_.max_memory > 0 && memory_.bytes == options_.max_memory; }
 
   bool sizes(const Setting& setting) {
     remark_on_memory(setting);

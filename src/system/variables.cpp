@@ -159,7 +159,8 @@ constexpr Variable kSettings[] = {
     {"CCOLL_IB_HCA", "every RDMA device",
      "ports for `verbs` by prefix: `mlx5_0:1,rxe`; `=mlx5_0` exactly; `^mlx5_1` all but these"},
     {"CCOLL_IB_GID_INDEX", "by the route to the peer",
-     "the entry of a port's GID table that is its address (`show_gids`, `cc-bench info`)",
+     "the entry of a port's GID table that is its address (`show_gids`, `cc-bench info`); -1: as "
+     "where not set",
      number(-1, 1023)},
     {"CCOLL_IB_TC", "0", "traffic class of RoCE packets, 0 to 255", number(0, 255)},
     {"CCOLL_IB_SL", "0", "service level, 0 to 15", number(0, 15)},

@@ -14,6 +14,7 @@
 #include "bench/command/names.hpp"
 #include "bench/command/subcommands.hpp"
 #include "bench/command/width.hpp"
+#include "core/text.hpp"
 #include "system/variables.hpp"
 
 namespace ccoll::bench {
@@ -146,11 +147,15 @@ void add_call(CLI::App& app, Raw& raw, Options& options) {
 
 void add_output(CLI::App& app, Options& options) {
   add_width_option(app, options.width);
-  app.add_option("--csv", options.csv, "also write rows to this file; - writes them instead");
-  app.add_option("--json", options.json, "the same as JSON, with everything measured");
-  app.add_option("--html", options.html, "the same as a page with charts, for a browser");
+  app.add_option("--csv", options.csv, "also write rows to this file; - writes them instead")
+      ->check(path_problem);
+  app.add_option("--json", options.json, "the same as JSON, with everything measured")
+      ->check(path_problem);
+  app.add_option("--html", options.html, "the same as a page with charts, for a browser")
+      ->check(path_problem);
   app.add_option("--baseline", options.baseline,
-                 "compare with this file, which --json wrote; exit 1 where a row is slower");
+                 "compare with this file, which --json wrote; exit 1 where a row is slower")
+      ->check(path_problem);
   app.add_option("--tolerance", options.bounds.slower_pct,
                  "percent that a row may take longer than in the baseline [10]")
       ->check(check_not_negative);

@@ -68,6 +68,10 @@ std::string unknown_word(std::string_view what, std::string_view word,
                      joined(candidates));
 }
 
+std::string path_problem(const std::string& path) {
+  return path.empty() ? "the path is empty: expected the name of a file or a directory" : "";
+}
+
 std::string folded(std::string_view word) {
   std::string result;
   for (const char c : word) {

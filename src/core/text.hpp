@@ -37,6 +37,9 @@ std::string suggestion(std::string_view word, std::span<const std::string_view> 
 std::string unknown_word(std::string_view what, std::string_view word,
                          std::span<const std::string_view> candidates);
 
+/// The fault of a path that a user gave, for a command line's parser; empty if it has none.
+std::string path_problem(const std::string& path);
+
 /// `word` in small letters without '_' and '-', so that allreduce, AllReduce and all-reduce are
 /// all_reduce.
 std::string folded(std::string_view word);

@@ -42,7 +42,8 @@ Result<std::shared_ptr<Store>> open_store_of_id(const std::string& address,
                                                 const TlsOptions& tls);
 
 /// The token in the file at `path`: its bytes without trailing white space. The file must be
-/// regular, not empty, and readable by its owner only.
-Result<std::string> read_token_file(const std::string& path);
+/// regular, not empty, and readable by its owner only. `what` is how a failure calls it, such as by
+/// the variable or the option that names it.
+Result<std::string> read_token_file(const std::string& path, std::string_view what = "token file");
 
 }  // namespace ccoll

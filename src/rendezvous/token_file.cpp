@@ -5,13 +5,13 @@
 
 namespace ccoll {
 
-Result<std::string> read_token_file(const std::string& path) {
+Result<std::string> read_token_file(const std::string& path, std::string_view what) {
   constexpr std::size_t kMostTokenBytes = 4096;
-  auto token = read_private_file("token file", path, kMostTokenBytes);
+  auto token = read_private_file(what, path, kMostTokenBytes);
   if (!token) return token;
   token->erase(token->find_last_not_of(" \t\r\n") + 1);
   if (token->empty()) {
-    return fail(ErrorKind::invalid_argument, "token file {}: it holds no token", path);
+    return fail(ErrorKind::invalid_argument, "{} {}: it holds no token", what, path);
   }
   return token;
 }

@@ -83,10 +83,11 @@ class RaisedFileLimit {
 class PrivateDirectory {
  public:
   static Result<PrivateDirectory> make() {
-    std::string path = fmt::format("{}/ccoll-XXXXXX", read_variable("TMPDIR").value_or("/tmp"));
+    const auto given = read_variable("TMPDIR");
+    std::string path = fmt::format("{}/ccoll-XXXXXX", given.value_or("/tmp"));
     if (::mkdtemp(path.data()) != nullptr) return PrivateDirectory(std::move(path));  // mode 0700
-    return fail(ErrorKind::exhausted, "no directory {} for the job's token: {}", path,
-                os_error(errno));
+    return fail(ErrorKind::exhausted, "{}: cannot make a directory there for the job's token: {}",
+                given ? "TMPDIR=" + *given : "/tmp", os_error(errno));
   }
   PrivateDirectory(PrivateDirectory&& other) noexcept
       : path_(std::exchange(other.path_, std::string())) {}
@@ -123,7 +124,7 @@ Result<Token> token_for(const LaunchOptions& options, const std::string& directo
   const std::string& given = options.token_file;
   if (given.empty() && options.nodes > 1) return Token{};
   if (given.empty()) return fresh_token(directory);
-  auto secret = read_token_file(given);
+  auto secret = read_token_file(given, "--token-file");
   if (!secret) return tl::unexpected(secret.error());
   // The path must be absolute, because a rank may start in another directory.
   return Token{std::filesystem::absolute(given).string(), std::move(*secret)};
@@ -138,7 +139,7 @@ std::string dumps_for(const LaunchOptions& options, const std::string& directory
 }
 
 /// Checks early that files can be created there, instead of after a job has failed.
-Status check_dumps(const std::string& dumps) {
+Status check_dumps(const std::string& dumps, std::string_view setting) {
   if (dumps.empty()) return {};
   std::error_code ignored;
   std::vector<std::filesystem::path> made;
@@ -147,7 +148,8 @@ Status check_dumps(const std::string& dumps) {
     made.push_back(at);
   const auto probe = fmt::format("{}/.ccoll-{}", dumps, ::getpid());
   if (const auto written = write_file(probe, ""); !written)
-    return fail(ErrorKind::invalid_argument, "dumps at {}: {}", dumps, written.error().message);
+    return fail(ErrorKind::invalid_argument, "{}dumps at {}: {}", setting, dumps,
+                written.error().message);
   std::filesystem::remove(probe, ignored);
   for (const auto& each : made) std::filesystem::remove(each, ignored);
   return {};
@@ -270,7 +272,8 @@ Result<int> launch(const LaunchOptions& options) {
   const auto token = token_for(options, directory->path());
   if (!token) return tl::unexpected(token.error());
   const auto dumps = dumps_for(options, directory->path());
-  CCOLL_TRY(check_dumps(dumps));
+  const bool is_variables = options.dumps.empty() && read_variable("CCOLL_DUMP");
+  CCOLL_TRY(check_dumps(dumps, is_variables ? "CCOLL_DUMP: " : ""));
   // Before the store's thread runs: forking a single-threaded process is safe.
   auto guard = Guard::start(directory->path(), options.ranks);
   if (!guard) return tl::unexpected(guard.error());

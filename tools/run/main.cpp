@@ -18,6 +18,7 @@
 
 #include "ccoll/store.hpp"
 #include "ccoll/version.hpp"
+#include "core/text.hpp"
 #include "rendezvous/identity.hpp"
 #include "rendezvous/open_store.hpp"
 #include "run/diagnosis.hpp"
@@ -53,10 +54,18 @@ Examples:
                                            (docs/nccl.md); with -n 4 cc-run starts the ranks itself
   cc-run --nccl --which 4711               which libnccl process 4711 calls
 
-The program's Communicator::create() finds rank, size and store in the environment. The status is 0,
-or that of the first rank that failed here (128 + N if signal N killed it); then a few lines say what
-the ranks did last and who waited for whom. Slurm, mpirun and
-torchrun start ranks on many hosts by one command; ccoll reads their environment.
+The program's Communicator::create() finds rank, size and store in the environment. Slurm, mpirun
+and torchrun start ranks on many hosts by one command; ccoll reads their environment.
+
+The exit status:
+  0      all ranks here ended with 0, or what was asked for is done
+  1      --which found no such process, or no libnccl in it; or the help could not be printed
+  2      the command line, a variable or the store's address is wrong: nothing was started
+  127    the ranks could not be started: no such program, no such token file, no directory in TMPDIR
+         for the job's files, none for --dumps, or too few descriptors or processes
+  128+N  signal N killed the first rank that failed here, or signal N ended cc-run
+  other  the status of the first rank that failed here. Then a few lines say what the ranks did
+         last, and who waited for whom
 )";
 
 constexpr const char* kFirstSteps =
@@ -112,7 +121,7 @@ int rank_count(const std::string& text) {
 int run_store(const Arguments& arguments) {
   std::string token;
   if (!arguments.token_file.empty()) {
-    token = ccoll::value_or_throw(ccoll::read_token_file(arguments.token_file));
+    token = ccoll::value_or_throw(ccoll::read_token_file(arguments.token_file, "--token-file"));
   }
   sigset_t ends;
   ::sigemptyset(&ends);
@@ -281,7 +290,8 @@ int main(int count, char** values) {
       ->capture_default_str();
   app.add_option("--token-file", arguments.token_file,
                  "File with the job's token, readable by you only (default: a fresh token; with "
-                 "--nodes none, which only a loopback --store can do without)");
+                 "--nodes none, which only a loopback --store can do without)")
+      ->check(ccoll::path_problem);
   const auto* store =
       app.add_option("--store", arguments.store,
                      "With --nodes: where node 0 serves the store. Alone: run only a store at "
@@ -290,7 +300,8 @@ int main(int count, char** values) {
           ->expected(0, 1);
   app.add_option("--dumps", arguments.dumps,
                  "Directory for what each rank did last, when a communicator fails; they are kept "
-                 "(default: CCOLL_DUMP's, or one that is removed after the diagnosis)");
+                 "(default: CCOLL_DUMP's, or one that is removed after the diagnosis)")
+      ->check(ccoll::path_problem);
   app.add_flag("--no-prefix", arguments.no_prefix,
                "Ranks write to this terminal themselves, without their numbers");
   app.add_flag("--nccl", arguments.nccl,

@@ -236,7 +236,7 @@ CommunicatorOptions CommunicatorOptions::from_environment() {
   if (const auto checked = number("CCOLL_CHECKSUM")) options.checksum = *checked == 1;
   if (const auto direct = number("CCOLL_GPU_DIRECT")) options.device.direct_messages = *direct == 1;
   if (const auto file = variable("CCOLL_TOKEN_FILE"); !file.empty())
-    options.token = value_or_throw(read_token_file(file));
+    options.token = value_or_throw(read_token_file(file, "CCOLL_TOKEN_FILE"));
   return options;
 }
 
@@ -250,7 +250,7 @@ Communicator Communicator::create(const Environment& environment,
     check_limit(options);
     auto asked = options;
     if (asked.token.empty() && !environment.token_file.empty())
-      asked.token = value_or_throw(read_token_file(environment.token_file));
+      asked.token = value_or_throw(read_token_file(environment.token_file, "CCOLL_TOKEN_FILE"));
     // All ranks of a host have the same variables: one warning is enough.
     if (environment.local_rank == 0) warn_of_unknown_variables();
     const auto opened =

@@ -151,6 +151,18 @@ std::string cache_path(std::string_view ending) {
 
 std::string tuning_path() { return read_variable("CCOLL_TUNE_FILE").value_or(cache_path("tune")); }
 
+namespace {
+
+/// How a failure calls the file: with the variable that says where it is.
+std::string shown(const std::string& path) {
+  if (read_variable("CCOLL_TUNE_FILE") == path) return "CCOLL_TUNE_FILE=" + path;
+  const auto cache = read_variable("XDG_CACHE_HOME");
+  return cache && path.starts_with(*cache) ? fmt::format("XDG_CACHE_HOME={}: {}", *cache, path)
+                                           : path;
+}
+
+}  // namespace
+
 Tuning load_tuning() {
   const auto path = tuning_path();
   if (path.empty()) return {};
@@ -161,7 +173,7 @@ Tuning load_tuning() {
   if (is_missing) return {};
   const auto parsed = text.and_then([](const auto& found) { return parse_tuning(*found); });
   if (parsed) return *parsed;
-  log().warn("{}: {}; links are priced by estimates", path, parsed.error().message);
+  log().warn("{}: {}; links are priced by estimates", shown(path), parsed.error().message);
   return {};
 }
 
@@ -174,7 +186,7 @@ Status check_tuning_path(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
-    return fail(ErrorKind::invalid_argument, "{} is not a file that can keep costs", path);
+    return fail(ErrorKind::invalid_argument, "{} is not a file that can keep costs", shown(path));
   return {};
 }
 
@@ -182,7 +194,9 @@ Status save_tuning(const Tuning& tuning, const std::string& path) {
   CCOLL_TRY(check_tuning_path(path));
   // Other users may read it: an administrator measures for all.
   constexpr unsigned kForAll = 0666;
-  return write_file(path, to_text(tuning), kForAll);
+  return write_file(path, to_text(tuning), kForAll).map_error([&](const Failure& failure) {
+    return Failure{failure.kind, fmt::format("{}: {}", shown(path), failure.message), {}};
+  });
 }
 
 }  // namespace ccoll

@@ -117,11 +117,13 @@ TEST_CASE("tuning: what is no file is neither read nor replaced", "[comm]") {
   REQUIRE(::mkfifo(file.path().c_str(), 0600) == 0);  // like /dev/null, it is no regular file
   const auto saved = save_tuning({{"tcp", some_costs(5)}}, file.path());
   REQUIRE_FALSE(saved);
-  CHECK(saved.error().message == file.path() + " is not a file that can keep costs");
+  CHECK(saved.error().message ==
+        "CCOLL_TUNE_FILE=" + file.path() + " is not a file that can keep costs");
   CHECK(std::filesystem::is_fifo(file.path()));
   std::filesystem::remove(file.path());
   std::filesystem::create_directory(file.path());
-  CHECK(load_tuning().empty());
+  CHECK_THAT(logged([] { CHECK(load_tuning().empty()); }),
+             Catch::Contains("CCOLL_TUNE_FILE=" + file.path() + ": "));
   CHECK_FALSE(save_tuning({}, file.path()));
   CHECK(std::distance(std::filesystem::directory_iterator(below), {}) == 1);
 }
@@ -139,6 +141,20 @@ TEST_CASE("tuning: a file is read no further than any tuning goes", "[comm]") {
   CHECK(load_tuning() == tuning);
 }
 
+TEST_CASE("tuning: a cache directory that is none is told by its variable", "[comm]") {
+  const TuneFile file;
+  const char* const before = std::getenv("XDG_CACHE_HOME");
+  const std::string kept = before == nullptr ? "" : before;  // empty: as where it is not set
+  ::setenv("CCOLL_TUNE_FILE", "", 1);
+  ::setenv("XDG_CACHE_HOME", "/etc/passwd", 1);
+  const auto read = logged([] { CHECK(load_tuning().empty()); });
+  const auto saved = save_tuning({}, tuning_path());
+  ::setenv("XDG_CACHE_HOME", kept.c_str(), 1);
+  CHECK_THAT(read, Catch::Contains("XDG_CACHE_HOME=/etc/passwd: /etc/passwd/ccoll/"));
+  REQUIRE_FALSE(saved);
+  CHECK_THAT(saved.error().message, Catch::Contains("XDG_CACHE_HOME=/etc/passwd: "));
+}
+
 TEST_CASE("tuning: a file that cannot be written is told with the reason", "[comm]") {
   const TuneFile file;
   std::filesystem::create_directory(file.directory());
@@ -146,7 +162,8 @@ TEST_CASE("tuning: a file that cannot be written is told with the reason", "[com
   const auto saved = save_tuning({{"tcp", some_costs(5)}}, file.path());
   REQUIRE_FALSE(saved);
   const auto below = std::filesystem::path(file.path()).parent_path().string();
-  CHECK(saved.error().message == "cannot make the directory " + below + ": Not a directory");
+  CHECK(saved.error().message == "CCOLL_TUNE_FILE=" + file.path() + ": cannot make the directory " +
+                                     below + ": Not a directory");
 }
 
 TEST_CASE("tuning: measured costs take the place of estimates, of their kind of links only",

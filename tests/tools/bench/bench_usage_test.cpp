@@ -48,6 +48,15 @@ TEST_CASE("the largest size is always measured, and the usual ones are powers of
   CHECK(size_list(asked->sizes, 4) == Sizes{8, 16, 32, 64, 100});
 }
 
+TEST_CASE("an empty path is refused and named", "[bench][unit]") {
+  for (const char* option : {"--csv", "--json", "--html", "--baseline"}) {
+    const auto refused = parse({"all_reduce", option, ""});
+    REQUIRE_FALSE(refused);
+    CHECK_THAT(refused.error().message,
+               Catch::Contains(option) && Catch::Contains("the path is empty"));
+  }
+}
+
 TEST_CASE("memory that a host has left is read, with that of its control groups", "[bench][unit]") {
   const auto root = std::filesystem::temp_directory_path() /
                     fmt::format("ccoll_memory_{}", static_cast<int>(::getpid()));

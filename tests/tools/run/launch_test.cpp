@@ -84,6 +84,8 @@ TEST_CASE("token file: only a private regular file with something in it will do"
              Catch::Contains("longer than 4096 bytes"));
   CHECK_THAT(message(read_token_file(directory.file("none"))), Catch::Contains("No such file"));
   CHECK_THAT(message(read_token_file("/dev/null")), Catch::Contains("not a regular file"));
+  CHECK_THAT(message(read_token_file("/none", "CCOLL_TOKEN_FILE")),
+             Catch::StartsWith("CCOLL_TOKEN_FILE /none: "));
 }
 
 TEST_CASE("meeting place: made private, and refused when it is not ours alone",

@@ -45,6 +45,22 @@ TEST_CASE("cc-show call --groups: a comma without a rank is refused", "[show]") 
   }
 }
 
+TEST_CASE("cc-show: an empty path is refused and named", "[show]") {
+  const std::pair<std::string, Words> paths[] = {
+      {"FILE", {"run", ""}},
+      {"DIR", {"trace", ""}},
+      {"--perfetto", {"trace", "/nonexistent", "-o", ""}},
+      {"--page", {"trace", "/nonexistent", "--page", ""}},
+      {"", {"page", "all_reduce", "-o", ""}},
+      {"", {"compare", "ring", "tree", "-o", ""}},
+      {"", {"simulate", "all_reduce", "-b", "8", "-o", ""}},
+  };
+  for (const auto& [name, words] : paths) {
+    CAPTURE(words);
+    CHECK_THAT(refused(words), Contains(name) && Contains("expected the name of a file"));
+  }
+}
+
 TEST_CASE("cc-show: one rank and no element are an example like any other", "[show]") {
   for (const Words& command : kCommands) {
     CAPTURE(command);

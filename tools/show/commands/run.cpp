@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "bench/command/width.hpp"
+#include "core/text.hpp"
 #include "show/commands/view.hpp"
 #include "show/model/schedule_file.hpp"
 #include "show/real/against.hpp"
@@ -71,7 +72,9 @@ Result<Output> show_file(const RunOptions& options) {
 
 Action add_run(CLI::App& app) {
   const auto options = std::make_shared<RunOptions>();
-  app.add_option("FILE", options->path, "a schedule: docs/schedule_format.md")->required();
+  app.add_option("FILE", options->path, "a schedule: docs/schedule_format.md")
+      ->required()
+      ->check(path_problem);
   app.add_flag("--execute", options->execute,
                "run it by the library's engine, with element i of rank r 10r + i, where the "
                "verifier finds nothing wrong");

@@ -13,6 +13,7 @@
 
 #include "bench/command/width.hpp"
 #include "bench/report/whole_file.hpp"
+#include "core/text.hpp"
 #include "show/model/traced_job.hpp"
 #include "show/page/trace_json.hpp"
 #include "show/page/trace_page.hpp"
@@ -83,11 +84,14 @@ Action add_trace(CLI::App& app) {
   const auto options = std::make_shared<TraceOptions>();
   app.add_option("DIR", options->directory,
                  "what CCOLL_TRACE named when the program ran; or CCOLL_DUMP, when it failed")
-      ->required();
+      ->required()
+      ->check(path_problem);
   app.add_option("-o,--perfetto", options->json,
-                 "write a time line for Perfetto or Chrome, like run.json: of one call, or of all");
+                 "write a time line for Perfetto or Chrome, like run.json: of one call, or of all")
+      ->check(path_problem);
   app.add_option("--page", options->page,
-                 "write a page of the call's rounds beside the algorithm's pictures");
+                 "write a page of the call's rounds beside the algorithm's pictures")
+      ->check(path_problem);
   app.add_option("--call", options->call, "look into the call with this number")
       ->check(CLI::Range(std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max()));
   app.add_option("-c,--communicator", options->communicator,

@@ -146,18 +146,21 @@ TEST_CASE("nccl environment: a value that NCCL ignores is ignored, with a warnin
     CHECK_FALSE(read.logs_version);
   }
   // Valid for NCCL, though they set nothing here.
-  for (const auto& [name, value] :
-       {std::pair{"NCCL_P2P_LEVEL", "SYS"}, {"NCCL_P2P_LEVEL", "5"}, {"NCCL_P2P_DISABLE", "0"},
-        {"NCCL_IB_TC", "-1"}, {"NCCL_IB_GID_INDEX", "-1"}, {"NCCL_CTA_POLICY", "DEFAULT"},
-        {"NCCL_DEBUG", "NONE"}, {"NCCL_LOCAL_REGISTER", "2"}}) {
+  for (const auto& [name, value] : {std::pair{"NCCL_P2P_LEVEL", "SYS"},
+                                    {"NCCL_P2P_LEVEL", "5"},
+                                    {"NCCL_P2P_DISABLE", "0"},
+                                    {"NCCL_IB_TC", "-1"},
+                                    {"NCCL_IB_GID_INDEX", "-1"},
+                                    {"NCCL_CTA_POLICY", "DEFAULT"},
+                                    {"NCCL_DEBUG", "NONE"},
+                                    {"NCCL_LOCAL_REGISTER", "2"}}) {
     CAPTURE(name, value);
     CHECK(seen(name, value).fate == Fate::no_meaning);
     CHECK_FALSE(seen(name, value).is_warning);
   }
 }
 
-TEST_CASE("nccl environment: a function that NCCL_ALGO cannot name is warned of",
-          "[faces][unit]") {
+TEST_CASE("nccl environment: a function that NCCL_ALGO cannot name is warned of", "[faces][unit]") {
   for (const auto* value : {"allreduce:ring;brodcast:ring", "brodcast : ^tree", "brodcast:"}) {
     const auto wrong = seen("NCCL_ALGO", value);
     CAPTURE(value, wrong.remark);

@@ -54,6 +54,32 @@ def test_launch_runs_programs_and_returns_their_status():
         ccoll.launch(["-c", "import time; time.sleep(60)"], 2, timeout=0.5)
 
 
+@pytest.mark.parametrize("entry", ["ccoll.run.main", "ccoll._commands.run", "ccoll._commands.bench"])
+def test_a_package_without_the_command_says_so_in_a_line(entry, tmp_path):
+    name = "cc-bench" if entry.endswith("bench") else "cc-run"
+    code = (
+        "import sys, ccoll.run\n"
+        f"ccoll._commands._FOLDER = {str(tmp_path)!r}\n"
+        "sys.argv = ['x', '-n', '2', 'program.py']\n"
+        f"{entry}()\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    line = rf"{name}: this package of ccoll has no command {name}: {tmp_path}/{name} is missing.*tools/wheel.*\n"
+    assert ended.returncode == 127 and re.fullmatch(line, ended.stderr), ended.stderr
+    (tmp_path / name).write_bytes(b"\x7fELF, but no program")
+    (tmp_path / name).chmod(0o755)
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 127 and re.fullmatch(rf"{name}: .*Exec format error.*\n", ended.stderr), ended.stderr
+
+
+def test_launch_names_the_command_that_is_missing(tmp_path, monkeypatch):
+    from ccoll import _commands
+
+    monkeypatch.setattr(_commands, "_FOLDER", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="has no command cc-run: .*is missing"):
+        ccoll.launch(["-c", "pass"], 2)
+
+
 def test_a_thread_that_keeps_the_gil_busy_ends_nothing():
     code = (
         "import threading, numpy, ccoll\n"

@@ -13,6 +13,7 @@
 #include "control/wire.hpp"
 #include "core/patience.hpp"
 #include "harness.hpp"
+#include "support/real_time.hpp"
 
 namespace ccoll::testing {
 namespace {
@@ -31,32 +32,47 @@ std::vector<std::shared_ptr<Recorder>> listen(std::vector<Member>& members,
 }
 
 /// Hears of a stop before anyone else, as its callback is the youngest, and ends its wait at once.
+/// Others hear of it once it is let_others_hear().
 class FirstToHear final : public SmallStore {
  public:
   void set(std::string_view, std::string_view, Timeout) override {}
   std::vector<std::string> list(std::string_view, Timeout) override { return {}; }
   std::string get(std::string_view, Timeout timeout) override {
-    if (!callback_) callback_.emplace(Patience::of_thread().stop, Tell{told_});
+    if (!callback_) callback_.emplace(Patience::of_thread().stop, Tell{told_, others_});
     asked_.release();
     if (!told_.try_acquire_for(timeout)) throw Error(ErrorKind::timed_out, "no such key");
     throw Error(ErrorKind::aborted, "the wait was ended");
   }
   void await_question() { asked_.acquire(); }
+  void let_others_hear() { others_.release(); }
 
  private:
   struct Tell {
-    std::counting_semaphore<>& told;
+    std::counting_semaphore<>&told, &others;
     void operator()() const {
       told.release();
-      std::this_thread::sleep_for(200ms);  // meanwhile others do not hear of it
+      static_cast<void>(others.try_acquire_for(kPatience));
     }
   };
-  std::counting_semaphore<> told_{0}, asked_{0};
+  std::counting_semaphore<> told_{0}, asked_{0}, others_{0};
   std::optional<std::stop_callback<Tell>> callback_;
 };
 
-/// Long enough for a duplicate notice to arrive if there were one.
-void settle() { std::this_thread::sleep_for(30ms); }
+/// Whether everything that these ranks have told each other has come: then no second notice
+/// follows.
+bool settle(const std::vector<Member>& members) {
+  const auto on_the_way = [&] {
+    std::uint64_t received = 0, sent = 0;
+    for (const Member& member : members) {
+      member.control->settle();
+      received += member.control->statistics().received;
+    }
+    for (const Member& member : members) sent += member.control->statistics().sent;
+    return sent - received;
+  };
+  // The reader of the last message may answer it.
+  return eventually([&] { return on_the_way() == 0 && on_the_way() == 0; });
+}
 
 }  // namespace
 
@@ -70,6 +86,7 @@ TEST_CASE("a start that a stop token ends names its rank, whoever hears of it fi
   });
   const HavingPatience having({.stop = source.get_token()});
   const auto joined = member.control->join(store);
+  store.let_others_hear();
   REQUIRE_FALSE(joined);
   CHECK(joined.error().kind == ErrorKind::aborted);
   CHECK(joined.error().culprit == 2);
@@ -125,7 +142,7 @@ TEST_CASE("a failure reaches every observer of its communicator exactly once", "
   const Failure failure{ErrorKind::mismatch, "rank 0 calls barrier, rank 1 all_reduce", 0};
   members[size / 2].control->flood(1, failure);
   for (const auto& recorder : ours) REQUIRE(recorder->wait_for(1, 0, 10s));
-  settle();
+  CHECK(settle(members));
   for (const auto& recorder : ours) CHECK(recorder->failures() == std::vector{failure});
   for (const auto& recorder : others) CHECK(recorder->failures().empty());
 
@@ -149,7 +166,7 @@ TEST_CASE("a failure reaches every observer of its communicator exactly once", "
     members[0].control->unsubscribe(2);
     members[0].control->flood(2, failure);
     if (size > 1) CHECK(others[size - 1]->wait_for(1, 0, 10s));
-    settle();
+    CHECK(settle(members));
     CHECK(others[0]->failures().empty());
   }
 }
@@ -160,7 +177,7 @@ TEST_CASE("a communicator that all ranks fail at once is failed once on each", "
   const auto recorders = listen(members, 1);
   for (Member& member : members) member.control->flood(1, {ErrorKind::timed_out, "slow", {}});
   for (const auto& recorder : recorders) REQUIRE(recorder->wait_for(1, 0, 10s));
-  settle();
+  CHECK(settle(members));
   for (const auto& recorder : recorders) CHECK(recorder->failures().size() == 1);
   // One flood over at most five connections, instead of sixteen.
   for (const Member& member : members) CHECK(member.control->statistics().sent <= 8 + 5);
@@ -180,7 +197,7 @@ TEST_CASE("leaving is heard by all and is no failure", "[control]") {
   members[0].listener.reset();
   for (std::size_t rank = 1; rank < 8; ++rank)
     if (rank != 3) CHECK(recorders[rank]->wait_for(0, 2, 10s));
-  settle();
+  leave_time(30ms);  // for a second notice: what was sent to those that have left never comes
   for (std::size_t rank = 1; rank < 8; ++rank) {
     CAPTURE(rank);
     CHECK(recorders[rank]->failures().empty());
@@ -346,7 +363,7 @@ TEST_CASE("what a rank waits in reaches any rank, along the tree", "[control]") 
   members[7].control->publish({3, 0, {}, "a note"}, {6, 0, 4, 7});
   for (const std::size_t rank : {6, 0, 4})
     CHECK(eventually([&] { return recorders[rank]->comparisons() == 1; }));
-  settle();
+  CHECK(settle(members));
   for (const std::size_t rank : {1, 2, 3, 5, 7, 8}) CHECK(recorders[rank]->comparisons() == 0);
   // News gets around ranks that have left, too.
   for (const std::size_t rank : {3, 1}) members[rank].control->leave();
@@ -380,7 +397,7 @@ TEST_CASE("neighbours compare what they wait in, and what they find reaches all"
     members[4].control->publish(waiting, {3, 5});
     CHECK(eventually(
         [&] { return recorders[3]->comparisons() == 1 && recorders[5]->comparisons() == 1; }));
-    settle();
+    CHECK(settle(members));
     for (std::size_t rank = 0; rank < 8; ++rank)
       CHECK(recorders[rank]->comparisons() == (rank == 3 || rank == 5 ? 1 : 0));
     for (const auto& recorder : recorders) CHECK(recorder->failures().empty());
@@ -397,7 +414,7 @@ TEST_CASE("neighbours compare what they wait in, and what they find reaches all"
     Waiting other = waiting;
     other.sequence = 42;
     members[0].control->publish(other, {1, 7});
-    settle();
+    CHECK(settle(members));  // nobody hears it yet
     const auto recorders = listen(members, 9, compare);
     for (const auto& recorder : recorders) REQUIRE(recorder->wait_for(1, 0, 10s));
   }

@@ -226,13 +226,4 @@ void leave_all(std::vector<Member>& members) {
   for (std::thread& thread : threads) thread.join();
 }
 
-bool eventually(const std::function<bool()>& condition, milliseconds limit) {
-  const auto deadline = Clock::now() + limit;
-  while (!condition()) {
-    if (Clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(milliseconds(2));
-  }
-  return true;
-}
-
 }  // namespace ccoll::testing

@@ -24,7 +24,7 @@
 #include "control/control.hpp"
 #include "net/listener.hpp"
 #include "net/service.hpp"
-#include "support/effort.hpp"
+#include "support/eventually.hpp"
 
 namespace ccoll::testing {
 
@@ -151,9 +151,5 @@ std::vector<Member> join_all(std::uint32_t size, Store& store,
                              milliseconds timeout = std::chrono::seconds(60));
 /// All leave at once, as at the end of a job.
 void leave_all(std::vector<Member>& members);
-
-/// Polls `condition` until it holds or `limit` has passed.
-bool eventually(const std::function<bool()>& condition,
-                milliseconds limit = kPatience);
 
 }  // namespace ccoll::testing

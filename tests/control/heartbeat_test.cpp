@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks that are silent for a while because their service thread does not run. These cases take the
-// time they speak of; connections/heartbeat_watch_test has the rest. (For stopped processes see
-// tests/comm/failures/processes/silent_test.)
+// Ranks that are silent for a while because their service thread does not run. A loss takes the
+// limit of real time, because timers and the others' beats do; connections/heartbeat_watch_test has
+// the rest. (For stopped processes see tests/comm/failures/processes/silent_test.)
 #include <asio/post.hpp>
 #include <catch2/catch.hpp>
+#include <latch>
 
 #include "harness.hpp"
+#include "support/real_time.hpp"
 
 namespace ccoll::testing {
 namespace {
@@ -35,11 +37,21 @@ class Job {
   }
   ~Job() { leave_all(members_); }
 
-  /// Blocks these ranks' service threads for that time; returns afterwards.
-  void hold_up(const std::vector<std::uint32_t>& ranks, milliseconds time) {
+  /// Blocks these ranks' service threads while `meanwhile` runs.
+  void hold_up(const std::vector<std::uint32_t>& ranks, const std::function<void()>& meanwhile) {
+    struct Latches {
+      explicit Latches(std::ptrdiff_t ranks) : held(ranks) {}
+      std::latch held, go_on{1};
+    };
+    const auto latches = std::make_shared<Latches>(std::ssize(ranks));
     for (const std::uint32_t rank : ranks)
-      asio::post(members_[rank].service->context(), [time] { std::this_thread::sleep_for(time); });
-    std::this_thread::sleep_for(time);
+      asio::post(members_[rank].service->context(), [latches] {
+        latches->held.count_down();
+        latches->go_on.wait();
+      });
+    latches->held.wait();
+    meanwhile();
+    latches->go_on.count_down();
   }
   Recorder& ear(std::uint32_t rank) { return *ears_[rank]; }
   std::size_t failures() const {
@@ -60,7 +72,10 @@ TEST_CASE("heartbeat: who says nothing for the limit is lost, for everyone and f
           "[control]") {
   Job job;
   constexpr std::uint32_t kSilent = 2;
-  job.hold_up({kSilent}, 3 * kLimit);
+  job.hold_up({kSilent}, [&] {
+    for (std::uint32_t rank = 0; rank < kRanks; rank++)
+      if (rank != kSilent) CHECK(job.ear(rank).wait_for(1, 0, kPatience));
+  });
   for (std::uint32_t rank = 0; rank < kRanks; rank++) {
     CAPTURE(rank);
     REQUIRE(job.ear(rank).wait_for(1, 0, 20s));
@@ -77,8 +92,8 @@ TEST_CASE("heartbeat: who says nothing for the limit is lost, for everyone and f
 
 TEST_CASE("heartbeat: nobody is lost in a job that stands still as a whole", "[control]") {
   Job job;
-  job.hold_up({0, 1, 2, 3, 4, 5, 6}, 2 * kLimit);
-  std::this_thread::sleep_for(kLimit);
+  job.hold_up({0, 1, 2, 3, 4, 5, 6}, [] { leave_time(2 * kLimit); });
+  leave_time(kLimit);  // all look at their peers many times
   CHECK(job.failures() == 0);
 }
 

@@ -24,6 +24,7 @@
 #include "control/wire.hpp"
 #include "harness.hpp"
 #include "support/directory.hpp"
+#include "support/real_time.hpp"
 
 extern char** environ;
 
@@ -266,8 +267,8 @@ TEST_CASE("a killed process is named to all survivors also after most have left"
   order.resize(kSize - kStaying);
   for (const std::uint32_t rank : order) ranks[rank].ask_to_leave();
   for (const std::uint32_t rank : order) ranks[rank].wait_for_end();
-  // Gives the survivors time to reconnect: news of a death does not wait for that.
-  std::this_thread::sleep_for(500ms);
+  // The survivors reconnect in processes of their own: news of a death does not wait for that.
+  leave_time(500ms);
   const std::uint32_t victim = staying.back();
   staying.pop_back();
   const std::string expected = lost_text(victim, ranks[victim].pid());

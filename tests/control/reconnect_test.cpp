@@ -8,6 +8,7 @@
 
 #include "harness.hpp"
 #include "support/effort.hpp"
+#include "support/real_time.hpp"
 
 namespace ccoll::testing {
 namespace {
@@ -130,7 +131,7 @@ TEST_CASE("asking for ranks that are there does no harm", "[control]") {
   ShrinkingJob job(6);
   REQUIRE(job.joined());
   job.ask_for_all();
-  std::this_thread::sleep_for(1500ms);  // longer than the wait for a rank that nobody heard from
+  leave_time(1500ms);  // the timer for a rank that nobody heard from would end after 1 s
   CHECK(job.all_heard());
   CHECK(job.false_alarms() == 0);
   CHECK(job.deaf_to(0).empty());

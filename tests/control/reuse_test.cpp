@@ -6,6 +6,7 @@
 #include <set>
 
 #include "harness.hpp"
+#include "support/real_time.hpp"
 
 namespace ccoll::testing {
 namespace {
@@ -27,7 +28,7 @@ std::vector<Member> take_part(std::uint32_t rank, const std::vector<std::uint32_
       members.emplace_back();
       continue;
     }
-    std::this_thread::sleep_for(milliseconds(random() % 20));
+    be_late(milliseconds(random() % 20));
     members.push_back(make_member(rank, size, 30s));
     members.back().joined = members.back().control->join(store);
     if (earlier != Earlier::kept) members.back().control->leave();

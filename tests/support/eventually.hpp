@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// The tests' way to wait until something holds.
+
 #include <chrono>
 #include <functional>
 #include <thread>
 
+#include "support/effort.hpp"
+
 namespace ccoll::testing {
 
-/// Whether `condition` becomes true within 20 s.
-inline bool eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 4000 && !condition(); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+/// Whether `condition` becomes true within `limit`.
+inline bool eventually(const std::function<bool()>& condition,
+                       std::chrono::milliseconds limit = kPatience) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (std::chrono::steady_clock::now() < end) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   return condition();
 }
 

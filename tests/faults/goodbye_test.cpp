@@ -6,7 +6,9 @@
 #include <thread>
 
 #include "faults/faults.hpp"
+#include "support/eventually.hpp"
 #include "support/ranks.hpp"
+#include "support/real_time.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;
@@ -23,7 +25,7 @@ TEST_CASE("faults: who hears a rank's goodbye and who counts it as lost fail tog
     const auto before = cuts();
     faults::arm(faults::parse("cut@send:" + std::to_string(number)), -1);
     message_of([&] { ranks[0].close(); });  // it may see that cut, too
-    while (cuts() == before) std::this_thread::sleep_for(1ms);
+    CHECK(eventually([&] { return cuts() != before; }));
     faults::disarm();
     const auto start = std::chrono::steady_clock::now();
     const auto errors = run_threads(3, [&](int rank) {
@@ -61,18 +63,18 @@ TEST_CASE("faults: who waits for the cause of a cut link sleeps, whoever else ha
     if (rank == 1) return send_one();
     ranks[0].recv(Block(&value, 1, DataType::int32), 1);
   });
-  // Long enough for its connection to have come, if it had made one.
   ranks[2].close();
-  std::this_thread::sleep_for(1200ms);
+  // Its connection would have come by then, if it had made one.
+  leave_time(1200ms);
   auto received = ranks[0].recv_async(Block(&value, 1, DataType::int32), 1);
   const auto before = cuts();
   faults::arm(faults::parse("cut@sendmsg:1"), -1);
   std::jthread sender([&] { message_of(send_one); });
-  while (cuts() == before) std::this_thread::sleep_for(1ms);
+  CHECK(eventually([&] { return cuts() != before; }));
   faults::disarm();
   for (int i = 0; i < 20; i++) {
     message_of([&] { ranks[0].try_probe(1); });
-    std::this_thread::sleep_for(5ms);
+    leave_time(5ms);  // rank 0 tells nobody when it has seen the cut
   }
   const auto worked = [] {
     timespec time{};

@@ -107,7 +107,7 @@ void pause_before(Call call, int descriptor) {
   const std::chrono::microseconds time(long_one ? 20'000 + draw(180'000) : 1 + draw(1000));
   count(long_one ? Kind::stalled : Kind::delayed, call, descriptor,
         fmt::format("{} us", time.count()));
-  std::this_thread::sleep_for(time);
+  std::this_thread::sleep_for(time);  // the fault is the time that the call takes
 }
 
 /// The errors that any call on a connection may have; true: errno is set and the call is not made.

@@ -4,7 +4,9 @@
 /// Waits until another thread is blocked in its call, which is not visible otherwise.
 
 #include <sys/types.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <string>
@@ -42,5 +44,23 @@ inline bool falls_asleep(pid_t id) {
   }
   return false;
 }
+
+/// A thread that is about to block in a call, for another one that waits until it has.
+class Sleeper {
+ public:
+  /// Says that it is this thread. Its call must come next.
+  void is_this_thread() {
+    id_ = gettid();
+    id_.notify_all();
+  }
+  /// Whether that thread then falls asleep for good.
+  bool sleeps() const {
+    id_.wait(0);
+    return falls_asleep(id_);
+  }
+
+ private:
+  std::atomic<pid_t> id_ = 0;
+};
 
 }  // namespace ccoll::testing

@@ -4,9 +4,11 @@
 /// Child processes of a test, for programs of their own (support/verdict.hpp).
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
@@ -38,6 +40,23 @@ constexpr bool kChildrenHaveThreads = !__has_feature(thread_sanitizer);
 #else
 constexpr bool kChildrenHaveThreads = true;
 #endif
+
+/// A count that this process shares with those that it forks afterwards.
+class SharedCount {
+ public:
+  SharedCount() {
+    if (place_ == MAP_FAILED) std::abort();
+  }
+  ~SharedCount() { munmap(place_, sizeof(std::atomic<int>)); }
+  SharedCount(const SharedCount&) = delete;
+  SharedCount& operator=(const SharedCount&) = delete;
+  /// It begins at 0, as new pages do.
+  std::atomic<int>& operator*() const { return *static_cast<std::atomic<int>*>(place_); }
+
+ private:
+  void* const place_ = mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+};
 
 /// Runs `body(i)` in `count` processes; all must exit with success, however long they take.
 inline void run_processes(int count, const std::function<void(int)>& body) {

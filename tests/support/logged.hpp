@@ -41,9 +41,9 @@ class Heard {
   const std::unique_ptr<std::FILE, decltype(&std::fclose)> file_{std::tmpfile(), std::fclose};
 };
 
-/// Everything that this process writes to standard error while `body` runs. Restores standard error
-/// even if `body` throws.
-inline std::string logged(const std::function<void()>& body) {
+/// Everything that this process writes to standard error while `body` runs, which can read it
+/// meanwhile. Restores standard error even if `body` throws.
+inline std::string logged(const std::function<void(const Heard&)>& body) {
   const Heard heard;
   {
     const struct Instead {
@@ -54,9 +54,12 @@ inline std::string logged(const std::function<void()>& body) {
         dup2(before.number(), STDERR_FILENO);
       }
     } instead(heard);
-    body();
+    body(heard);
   }
   return heard.text();
+}
+inline std::string logged(const std::function<void()>& body) {
+  return logged([&](const Heard&) { body(); });
 }
 
 }  // namespace ccoll::testing

@@ -16,7 +16,9 @@
 #include <latch>
 
 #include "support/asleep.hpp"
+#include "support/eventually.hpp"
 #include "support/ranks.hpp"
+#include "support/real_time.hpp"
 #include "usable_transports.hpp"
 
 namespace {
@@ -41,11 +43,9 @@ class Gate {
     inside_ = true;
     shut_.wait(true);
   }
-  /// Waits until a thread is held here; false after 20 s.
+  /// Whether a thread comes to be held here.
   bool holds_one() const {
-    const auto end = Clock::now() + 20s;
-    while (!inside_ && Clock::now() < end) std::this_thread::sleep_for(1ms);
-    return inside_;
+    return ccoll::testing::eventually([this] { return inside_.load(); });
   }
   static thread_local bool may_hold;
 
@@ -100,17 +100,18 @@ struct Told {
   Clock::time_point at;
 };
 
-/// Makes calls on a thread until one fails.
-std::future<Told> calls_of(Communicator& rank, bool may_be_held) {
-  return std::async(std::launch::async, [&rank, may_be_held] {
+/// Makes calls on a thread until one fails, and counts them.
+std::future<Told> calls_of(Communicator& rank, bool may_be_held, std::atomic<int>& calls) {
+  return std::async(std::launch::async, [&rank, may_be_held, &calls] {
     const auto sum = Reduction::custom(add, {.name = "add"});
     std::vector<float> data(10'000, 1);
     Gate::may_hold = may_be_held;
     auto error = message_of([&] {
       for (;;) {
         rank.all_reduce(data, sum);
+        calls++;
         // A rank that sleeps must be woken, which takes a system call.
-        if (!may_be_held) std::this_thread::sleep_for(1ms);
+        if (!may_be_held) testing::be_late(1ms);
       }
     });
     return Told{std::move(error), Clock::now()};
@@ -121,15 +122,17 @@ std::future<Told> calls_of(Communicator& rank, bool may_be_held) {
 struct Held {
   Held(Gate& where, std::string_view transport, int size)
       : gate(where), ranks(Communicator::create_all(size, options_for(transport))) {
-    for (auto& rank : ranks) told.push_back(calls_of(rank, &rank == ranks.data()));
-    std::this_thread::sleep_for(20ms);
+    for (auto& rank : ranks) told.push_back(calls_of(rank, &rank == ranks.data(), calls));
+    // Their links are open.
+    holds = testing::eventually([&] { return calls >= 5 * size; });
     gate.shut();
-    holds = gate.holds_one();
+    holds = gate.holds_one() && holds;
   }
   ~Held() { gate.open(); }
   /// Whether the held rank reads memory that the others lend, so that they have to wait for it.
   bool is_read() const { return &gate == &of_functions && ranks[0].transport_to(1) == "inproc"; }
   Gate& gate;
+  std::atomic<int> calls = 0;
   std::vector<Communicator> ranks;
   std::vector<std::future<Told>> told;  // before the ranks: they use them
   bool holds = false;
@@ -151,8 +154,7 @@ struct HeldInBackground {
     for (std::size_t rank = 0; rank < 2; rank++)
       works.push_back(
           ranks[rank].all_reduce_async(Block(data[rank].data(), kCount, DataType::float32), sum));
-    const auto limit = Clock::now() + 20s;
-    while (!runs && Clock::now() < limit) std::this_thread::sleep_for(1ms);
+    static_cast<void>(testing::eventually([&] { return runs.load(); }));
   }
   ~HeldInBackground() { let_go(); }
   void let_go() {
@@ -294,13 +296,12 @@ TEST_CASE("abort: in no call, again, and of what is broken, breaks it with the f
 
 TEST_CASE("abort: ends the wait for a subgroup's other ranks", "[comm]") {
   auto ranks = Communicator::create_all(2, options_for("inproc"));
-  std::atomic<pid_t> id = 0;
+  testing::Sleeper waiter;
   auto waiting = std::async(std::launch::async, [&] {
-    id = gettid();
+    waiter.is_this_thread();
     return message_of([&] { ranks[0].subgroup({0, 1}); });
   });
-  while (id == 0) std::this_thread::sleep_for(1ms);
-  REQUIRE(testing::falls_asleep(id));
+  REQUIRE(waiter.sleeps());
   const auto began = Clock::now();
   ranks[1].abort("no");
   CHECK_THAT(waiting.get(), Contains("rank 1 aborted: no"));

@@ -10,6 +10,7 @@
 #include <regex>
 
 #include "support/ranks.hpp"
+#include "support/real_time.hpp"
 #include "usable_transports.hpp"
 
 using namespace ccoll;
@@ -214,7 +215,7 @@ TEST_CASE(
       };
       if (rank == 1) {
         begun.wait();
-        std::this_thread::sleep_for(kLate);
+        testing::be_late(kLate);
         // Its data lets rank 0 take its first step.
         auto work = reduce(60'000ms);
         static_cast<void>(message_of([&] { work.wait(); }));
@@ -297,6 +298,7 @@ TEST_CASE("errors: a rank that gives up in the middle of a step frees everyone",
     const auto start = std::chrono::steady_clock::now();
     // Buffers of calls without a waiting caller must outlive the communicators.
     std::vector<std::vector<float>> inputs(4, std::vector<float>(2000, 1)), outputs = inputs;
+    std::latch gone(1);
     const auto errors = run_ranks(4, options_for(kind.name), [&](Communicator& communicator) {
       const auto rank = static_cast<std::size_t>(communicator.rank());
       auto &in = inputs[rank], &out = outputs[rank];
@@ -305,10 +307,12 @@ TEST_CASE("errors: a rank that gives up in the middle of a step frees everyone",
                                          ReduceOp::sum, 0, {.timeout = {}, .algorithm = "tree"});
       };
       if (communicator.rank() == 3) {
+        const CountDown leaves{gone};
         reduce();
-        return std::this_thread::sleep_for(50ms);
+        testing::leave_time(50ms);  // nobody sees that it has lent its data
+        return communicator.close();
       }
-      if (communicator.rank() == 2) std::this_thread::sleep_for(700ms);
+      if (communicator.rank() == 2) gone.wait();
       reduce().wait();
     });
     CAPTURE(kind.name, errors);

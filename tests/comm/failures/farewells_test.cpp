@@ -9,6 +9,8 @@
 #include <memory>
 #include <thread>
 
+#include "support/asleep.hpp"
+
 namespace ccoll {
 namespace {
 
@@ -50,13 +52,15 @@ TEST_CASE("farewells: ranks that are missing are waited for up to the limit", "[
 TEST_CASE("farewells: the wait ends with the last of the ranks, not before", "[comm][unit]") {
   Farewells farewells;
   std::atomic<bool> is_over = false;
+  testing::Sleeper sleeper;
   std::thread waiter([&] {
+    sleeper.is_this_thread();
     farewells.await({0, 1, 2}, kForEver);
     is_over = true;
   });
   for (const std::uint32_t rank : {2u, 5u, 0u}) {
     farewells.add(rank);
-    std::this_thread::sleep_for(10ms);
+    CHECK(sleeper.sleeps());
     CHECK_FALSE(is_over);
   }
   const auto begin = Clock::now();
@@ -92,8 +96,12 @@ TEST_CASE("farewells: the end is waited for up to the limit", "[comm][unit]") {
 TEST_CASE("farewells: a forked child waits neither for its parent's threads nor their lock",
           "[comm][unit]") {
   auto farewells = std::make_unique<Farewells>();
-  std::thread waiter([&] { farewells->await_end(kForEver); });
-  std::this_thread::sleep_for(50ms);
+  testing::Sleeper sleeper;
+  std::thread waiter([&] {
+    sleeper.is_this_thread();
+    farewells->await_end(kForEver);
+  });
+  CHECK(sleeper.sleeps());
   const pid_t child = fork();
   if (child == 0) {
     alarm(10);

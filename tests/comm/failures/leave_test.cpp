@@ -5,6 +5,8 @@
 #include <thread>
 
 #include "comm/on_transports.hpp"
+#include "support/asleep.hpp"
+#include "support/real_time.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
@@ -56,7 +58,7 @@ TEST_CASE("leave: the others go on among themselves until a call needs who has g
     }
     for (int round = 0; round < 30; round++) {
       exchange(used, 5);
-      std::this_thread::sleep_for(50ms);
+      testing::leave_time(50ms);  // for the goodbye to do harm
     }
     expect(used.error().empty(), used.error());
     if (is_copy) world.barrier();
@@ -89,23 +91,27 @@ TEST_CASE("leave: what is under way ends on every rank, with the reason", "[comm
 }
 
 TEST_CASE("leave: while another thread is in a call of it", "[comm]") {
-  std::latch begun(2);
+  testing::Sleeper in_barrier, in_recv;
   const auto errors = run_ranks(2, options_for("inproc"), [&](Communicator& world) {
     world.barrier();
-    begun.arrive_and_wait();
     std::string text;
     std::jthread other;
     if (world.rank() == 0)
-      other = std::jthread([&] { text = message_of([&] { world.barrier(); }); });
+      other = std::jthread([&] {
+        in_barrier.is_this_thread();
+        text = message_of([&] { world.barrier(); });
+      });
     if (world.rank() == 1) {
+      in_recv.is_this_thread();
       text = message_of([&] {
         std::int32_t value = 0;
         world.recv(std::span(&value, 1), 0);
       });
     } else {
-      std::this_thread::sleep_for(200ms);
+      const bool sleep = in_barrier.sleeps() && in_recv.sleeps();
       world.leave("enough");
       other.join();
+      expect(sleep, "a call does not wait");
     }
     expect(text == "aborted: rank 0 aborted: enough", text);
   });

@@ -12,14 +12,15 @@
 #include <iostream>
 #include <numeric>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "ccoll/ccoll.hpp"
+#include "support/eventually.hpp"
 #include "support/held.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
+using testing::eventually;
 using testing::Held;
 using testing::held_at_rest;
 using testing::held_now;
@@ -119,8 +120,7 @@ int main(int count, char** arguments) {
       first = held_at_rest();  // includes what a process keeps from its first job on
       continue;
     }
-    for (int tries = 0; tries < 1000 && !held_now().no_more_than(first); tries++)
-      std::this_thread::sleep_for(10ms);
+    static_cast<void>(eventually([&] { return held_now().no_more_than(first); }));
     const auto last = held_now();
     expect(last.no_more_than(first), "first " + first.text() + "; after more jobs " + last.text());
   }

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // A call that waits long is reported once, with the ranks it waits for, and continues.
 #include <catch2/catch.hpp>
-#include <thread>
 
 #include "core/patience.hpp"
 #include "rendezvous/open_store.hpp"
+#include "support/eventually.hpp"
 #include "support/kept_port.hpp"
 #include "support/logged.hpp"
 #include "support/ranks.hpp"
+#include "support/real_time.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
 using testing::count_of;
+using testing::eventually;
 using testing::expect;
+using testing::Heard;
 using testing::holds_at_last;
 using testing::logged;
 using testing::run_ranks;
@@ -22,8 +25,8 @@ using testing::run_threads;
 namespace {
 
 constexpr auto kWarnAfter = 400ms;
-/// By then every rank has reported its wait.
-constexpr auto kLate = 3s;
+/// Long enough for a second report of a wait, which nobody may make.
+constexpr auto kAgain = 2 * kWarnAfter;
 
 CommunicatorOptions soon_told() {
   CommunicatorOptions options;
@@ -34,12 +37,20 @@ CommunicatorOptions soon_told() {
 }
 
 std::string said_by(int size, const CommunicatorOptions& options,
-                    const std::function<void(Communicator&)>& body) {
+                    const std::function<void(Communicator&, const Heard&)>& body) {
   std::vector<std::string> errors;
-  const auto text = logged([&] { errors = run_ranks(size, options, body); });
+  const auto text = logged([&](const Heard& log) {
+    errors = run_ranks(size, options, [&](Communicator& each) { body(each, log); });
+  });
   for (const auto& error : errors) CHECK(error == "");
   CAPTURE(text);
   return text;
+}
+
+/// Makes this rank late until the others have said so, and longer.
+void be_late(const Heard& log, const std::string& said, int times = 1) {
+  expect(eventually([&] { return log.count(said) >= times; }), "nobody says \"" + said + '"');
+  testing::be_late(kAgain);
 }
 
 }  // namespace
@@ -49,14 +60,14 @@ TEST_CASE("long waits: a call is told of once on each rank that waits, with whom
   const bool in_background = GENERATE(false, true);
   CAPTURE(in_background);
   const auto text_of_call = [&] {
-    return said_by(3, soon_told(), [&](Communicator& team) {
+    return said_by(3, soon_told(), [&](Communicator& team, const Heard& log) {
       std::vector<std::int64_t> values(1000, 1);
       team.all_reduce(values);
-      if (team.rank() == 2) std::this_thread::sleep_for(kLate);
+      if (team.rank() == 2) be_late(log, "has waited for", 2);
       const CallOptions options{.algorithm = "one_shot", .label = "gradients"};
       if (in_background) {
         auto work = team.all_reduce_async(values, ReduceOp::sum, options);
-        std::this_thread::sleep_for(team.rank() == 2 ? 0s : kLate);
+        if (team.rank() != 2) be_late(log, "has waited for", 2);
         work.wait();
       } else {
         team.all_reduce(values, ReduceOp::sum, options);
@@ -80,11 +91,11 @@ TEST_CASE("long waits: a call is told of once on each rank that waits, with whom
 }
 
 TEST_CASE("long waits: a message, with what its sender does", "[comm]") {
-  const auto text = said_by(3, soon_told(), [&](Communicator& team) {
+  const auto text = said_by(3, soon_told(), [&](Communicator& team, const Heard& log) {
     std::int32_t value = team.rank();
     if (team.rank() == 0) team.recv(std::span(&value, 1), 1, 7, {.label = "weights"});
     if (team.rank() != 1) return;
-    std::this_thread::sleep_for(kLate);
+    be_late(log, "has waited for");
     team.send(std::span(&value, 1), 0, 7);
   });
   CAPTURE(text);
@@ -95,9 +106,9 @@ TEST_CASE("long waits: a message, with what its sender does", "[comm]") {
 }
 
 TEST_CASE("long waits: of many messages few are told of, the rest counted", "[comm]") {
-  const auto text = said_by(2, soon_told(), [&](Communicator& team) {
+  const auto text = said_by(2, soon_told(), [&](Communicator& team, const Heard& log) {
     std::vector<std::int32_t> values(20);
-    if (team.rank() == 1) std::this_thread::sleep_for(kLate);
+    if (team.rank() == 1) be_late(log, "more messages have waited as long");
     // They begin together, or some would have waited long enough before the others.
     std::vector<MessageRequest> requests;
     for (auto& value : values)
@@ -113,8 +124,8 @@ TEST_CASE("long waits: of many messages few are told of, the rest counted", "[co
 TEST_CASE("long waits: nothing is told where that is not asked for, nor of what moves", "[comm]") {
   auto options = soon_told();
   options.warn_after = GENERATE(0ms, 60'000ms);
-  const auto text = said_by(2, options, [&](Communicator& team) {
-    if (team.rank() == 1) std::this_thread::sleep_for(kLate);
+  const auto text = said_by(2, options, [&](Communicator& team, const Heard&) {
+    if (team.rank() == 1) testing::be_late(kAgain);
     team.barrier();
   });
   CHECK(text == "");
@@ -132,9 +143,9 @@ TEST_CASE("long waits: start-up says who is missing, again and again", "[comm]")
   auto options = soon_told();
   options.start_timeout = 60s;
   std::vector<std::string> errors;
-  const auto text = logged([&] {
+  const auto text = logged([&](const Heard& log) {
     errors = run_threads(3, [&](int rank) {
-      if (rank == 1) std::this_thread::sleep_for(kLate);
+      if (rank == 1) be_late(log, "1 of 3 ranks did not come within", 2);
       Communicator::create(store, rank, 3, options).barrier();
     });
   });

@@ -3,6 +3,7 @@
 // waited in it do. No Catch2: it forks.
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <iostream>
 #include <string>
@@ -10,7 +11,9 @@
 
 #include "ccoll/ccoll.hpp"
 #include "support/children.hpp"
+#include "support/eventually.hpp"
 #include "support/ranks.hpp"
+#include "support/real_time.hpp"
 #include "support/verdict.hpp"
 
 using namespace ccoll;
@@ -24,20 +27,21 @@ constexpr int kSize = 7;
 /// It dies before all have come. Ranks 5 and 6 would reach the others through it.
 constexpr int kDead = 2;
 constexpr int kFirstLate = 3;
-constexpr auto kDies = 500ms;
-constexpr auto kLate = 1500ms;
 
-/// Takes part in the start-up, with a limit of a minute, and checks its error.
-void be_rank(int rank, const std::string& store) {
-  if (rank >= kFirstLate) std::this_thread::sleep_for(kLate);
+/// Takes part in the start-up, with a limit of a minute, and checks its error. Late ranks come once
+/// the others have `failed`.
+void be_rank(int rank, const std::string& store, std::atomic<int>& failed) {
+  if (rank >= kFirstLate)
+    check(eventually([&] { return failed >= kDead; }), "a start-up waits for late ranks");
   if (rank == kDead)
     std::thread([] {
-      std::this_thread::sleep_for(kDies);
+      leave_time(500ms);  // nobody sees when it has joined its parent
       ::_exit(0);
     }).detach();
   const auto began = Clock::now();
   const auto text =
       message_of([&] { Communicator::create(connect_tcp_store(store), rank, kSize); });
+  failed++;
   const auto said = "rank " + std::to_string(rank) + ": " + text;
   std::cout << said << std::endl;
   check(text.starts_with("peer_lost: ") && text.find("rank 2 ") != text.npos, said);
@@ -48,6 +52,7 @@ void be_rank(int rank, const std::string& store) {
 
 int main() {
   const auto server = serve_tcp_store();
-  run_processes(kSize, [&](int rank) { be_rank(rank, server->address()); });
+  const SharedCount failed;
+  run_processes(kSize, [&](int rank) { be_rank(rank, server->address(), *failed); });
   return failures == 0 ? 0 : 1;
 }

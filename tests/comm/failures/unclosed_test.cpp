@@ -13,11 +13,12 @@
 #include <iostream>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "ccoll/ccoll.hpp"
 #include "support/children.hpp"
+#include "support/eventually.hpp"
+#include "support/real_time.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
@@ -121,7 +122,7 @@ void sent_before(const End& end, const std::string& transport) {
       world.gather(std::span<const int>(&mine, 1), std::span(all), 0);
       check(world.rank() != 0 || all == std::vector{1, 2, 3}, "what was gathered");
     };
-    if (world.rank() == 0) std::this_thread::sleep_for(300ms);
+    if (world.rank() == 0) testing::be_late(300ms);
     give();
     give();
     if (world.rank() == 1) world.send(std::span<const int>(std::vector<int>(100, 7)), 0, 5);
@@ -146,15 +147,18 @@ void killed(const std::string& transport) {
     fails([&] { world.all_reduce(std::span(ring), ReduceOp::sum, options); }, 3, "in a ring");
     fails([&] { world.barrier(); }, 3, "the next call");
   });
-  run({transport, 4, "killed, and one is late"}, [](Communicator& world) {
+  const testing::SharedCount told;
+  run({transport, 4, "killed, and others are late"}, [&](Communicator& world) {
     contribute(world);
     world.barrier();
     if (world.rank() == 3) raise(SIGKILL);
-    if (world.rank() != 0) std::this_thread::sleep_for(8s);
+    if (world.rank() != 0)
+      check(testing::eventually([&] { return *told == 1; }), "rank 0 waits for late ranks");
     std::vector<int> values(4);
     CallOptions options;
     options.algorithm = "ring";
     fails([&] { world.all_reduce(std::span(values), ReduceOp::sum, options); }, 3, "it waits");
+    if (world.rank() == 0) *told = 1;
   });
 }
 

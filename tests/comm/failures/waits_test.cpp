@@ -103,6 +103,18 @@ TEST_CASE("waits: a long wait asks the others, then reports, each once", "[comm]
   CHECK(stage() == LongWait::no);
 }
 
+TEST_CASE("waits: no long wait is reported where that is not asked for", "[comm][unit]") {
+  CommunicatorOptions options;
+  options.warn_after = 0ms;
+  WaitingRank rank(options);
+  const auto operation = rank.begin_recv(0, 60s);
+  pass(24h);
+  const Owner owned(rank.progress);
+  auto next = Clock::time_point::max();
+  CHECK(rank.waits.long_wait(owned, *operation, now_shown(), next) == LongWait::no);
+  CHECK(next == Clock::time_point::max());
+}
+
 TEST_CASE("waits: ranks are looked for again once a second", "[comm][unit]") {
   WaitingRank rank;
   const auto again = [&] {

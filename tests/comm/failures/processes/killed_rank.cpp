@@ -15,9 +15,11 @@
 #include "comm/failures/processes/killed.hpp"
 #include "comm/record/tracing.hpp"
 #include "support/checked_call.hpp"
+#include "support/eventually.hpp"
 #include "support/held.hpp"
 #include "support/open_devices.hpp"
 #include "support/ranks.hpp"
+#include "support/real_time.hpp"
 
 using namespace std::chrono_literals;
 
@@ -135,7 +137,7 @@ void go_through(Communicator& ranks, const Case& each, int rank) {
       // It is later if a round has ended before this rank's first call.
       if (is_doomed && death->round <= round && std::exchange(is_doomed, false))
         std::thread([wait = death->microseconds] {
-          std::this_thread::sleep_for(std::chrono::microseconds(wait));
+          leave_time(std::chrono::microseconds(wait));
           ::raise(SIGKILL);
         }).detach();
       use(all);
@@ -170,12 +172,9 @@ int be_rank(const Case& each, const std::string& store, int rank) try {
   open_devices();
   const auto before = held_now();
   take_part(each, store, rank);
-  const auto begun = std::chrono::steady_clock::now();
-  auto after = held_now();
-  while (!after.no_more_than(before) && std::chrono::steady_clock::now() - begun < kLetGo) {
-    std::this_thread::sleep_for(5ms);
-    after = held_now();
-  }
+  auto after = before;
+  const auto lets_go = [&] { return (after = held_now()).no_more_than(before); };
+  static_cast<void>(eventually(lets_go, kLetGo));
   expect(after.no_more_than(before), "before " + before.text() + ", after " + after.text());
   return 0;
 } catch (const std::exception& error) {

@@ -30,6 +30,7 @@
 
 #include "comm/failures/processes/killed.hpp"
 #include "support/effort.hpp"
+#include "support/eventually.hpp"
 
 using namespace std::chrono_literals;
 
@@ -121,22 +122,19 @@ pid_t start(const Case& each, const std::string& store, int rank) {
 
 /// Waits for all and kills those that hang. Returns waitpid's status by rank; none for the latter.
 std::vector<std::optional<int>> wait_for(const std::vector<pid_t>& children) {
-  constexpr auto kPatience = 60s;
-  const auto begun = Clock::now();
   std::vector<std::optional<int>> ends(children.size());
-  std::vector<bool> over(children.size());
-  bool hangs = false;
-  while (std::ranges::find(over, false) != over.end()) {
+  const auto all_have_ended = [&] {
     for (std::size_t i = 0; i < children.size(); i++) {
       int status = 0;
-      if (over[i] || waitpid(children[i], &status, WNOHANG) != children[i]) continue;
-      over[i] = true;
-      if (!hangs) ends[i] = status;
+      if (!ends[i] && waitpid(children[i], &status, WNOHANG) == children[i]) ends[i] = status;
     }
-    if (Clock::now() - begun > kPatience && !std::exchange(hangs, true))
-      for (std::size_t i = 0; i < children.size(); i++)
-        if (!over[i]) kill(children[i], SIGKILL);
-    std::this_thread::sleep_for(1ms);
+    return std::ranges::all_of(ends, [](const auto& end) { return end.has_value(); });
+  };
+  if (eventually(all_have_ended)) return ends;
+  for (std::size_t i = 0; i < children.size(); i++) {
+    if (ends[i]) continue;
+    kill(children[i], SIGKILL);
+    waitpid(children[i], nullptr, 0);
   }
   return ends;
 }

@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "support/children.hpp"
+#include "support/eventually.hpp"
+#include "support/real_time.hpp"
 
 using namespace ccoll;
 
@@ -99,8 +101,8 @@ TEST_CASE("callbacks that wait for others do not take threads without an end", "
       awaited.wait();
       each.set_value();
     });
-  std::this_thread::sleep_for(std::chrono::seconds(1));
-  CHECK(waiting > 10);
+  CHECK(testing::eventually([&] { return waiting > 10; }));
+  testing::leave_time(std::chrono::seconds(1));
   CHECK(waiting < 100);
   go_on.set_value();
   for (auto& each : over) CHECK(comes(each.get_future()));

@@ -12,10 +12,10 @@
 #include <functional>
 #include <iostream>
 #include <optional>
-#include <thread>
 #include <vector>
 
 #include "ccoll/ccoll.hpp"
+#include "support/eventually.hpp"
 #include "support/verdict.hpp"
 
 using namespace ccoll;
@@ -36,13 +36,11 @@ constexpr int kAttempts = 5;   // a busy machine is slow now and then
 /// The exit status of a process that runs `body` and returns from main; -1 if that takes too long.
 int status_of(pid_t child, Clock::time_point limit) {
   int status = 0;
-  while (waitpid(child, &status, WNOHANG) == 0) {
-    if (Clock::now() > limit) {
-      kill(child, SIGKILL);
-      waitpid(child, &status, 0);
-      return -1;
-    }
-    std::this_thread::sleep_for(5ms);
+  const auto rest = std::chrono::ceil<std::chrono::milliseconds>(limit - Clock::now());
+  if (!testing::eventually([&] { return waitpid(child, &status, WNOHANG) != 0; }, rest)) {
+    kill(child, SIGKILL);
+    waitpid(child, &status, 0);
+    return -1;
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : -2;
 }

@@ -19,11 +19,13 @@
 
 #include "ccoll/ccoll.hpp"
 #include "support/children.hpp"
+#include "support/eventually.hpp"
 #include "support/ranks.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
 using testing::check;
+using testing::eventually;
 using testing::failures;
 using testing::fork_child;
 using testing::kChildrenHaveMemory;
@@ -137,9 +139,7 @@ void fork_in_background(const char* transport) {
   std::vector<Work> works;
   for (std::size_t i = 0; i < kSize; i++)
     works.push_back(ranks[i].all_reduce_async(values[i], sum));
-  const auto limit = Clock::now() + kSoon;
-  while (forking.child < 0 && Clock::now() < limit) std::this_thread::sleep_for(1ms);
-  check(forking.child > 0, what + ": there was none");
+  check(eventually([&] { return forking.child > 0; }), what + ": there was none");
   const int status = status_of(forking.child, what);
   check(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILURE, what + ": its status");
   for (auto& work : works) work.wait();

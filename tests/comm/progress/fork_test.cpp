@@ -26,10 +26,13 @@
 #include "comm/record/dump/dump.hpp"
 #include "dumps/read.hpp"
 #include "net/service.hpp"
+#include "support/asleep.hpp"
 #include "support/children.hpp"
 #include "support/directory.hpp"
+#include "support/eventually.hpp"
 #include "support/kept_port.hpp"
 #include "support/ranks.hpp"
+#include "support/real_time.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
@@ -107,12 +110,14 @@ void under_way(std::vector<Communicator>& ranks, const char* transport) {
   std::vector<Work> works;
   for (std::size_t i = 1; i < ranks.size(); i++)
     works.push_back(ranks[i].all_reduce_async(values, i == 1 ? sum : values));
+  testing::Sleeper receiver;
   std::jthread blocked([&] {
     std::int32_t got = 0;
+    receiver.is_this_thread();
     ranks[0].recv(std::span(&got, 1), 1, 7);
     check(got == 1, in("a message that is awaited while a child is forked"));
   });
-  std::this_thread::sleep_for(50ms);
+  check(receiver.sleeps(), in("a receiver does not wait"));
   fork_child(in("a child of one that waits"), [&] {
     for (auto& work : works) {
       try {
@@ -232,12 +237,9 @@ std::vector<std::uint64_t> writers(const testing::Directory& directory) {
 /// Once there are dumps of that many ranks, all must be this process's.
 void check_written(const testing::Directory& directory, std::size_t ranks,
                    const std::string& what) {
-  const auto limit = std::chrono::steady_clock::now() + testing::kSoon / 2;
-  auto found = writers(directory);
-  while (found.size() < ranks && std::chrono::steady_clock::now() < limit) {
-    std::this_thread::sleep_for(5ms);
-    found = writers(directory);
-  }
+  std::vector<std::uint64_t> found;
+  const auto are_there = [&] { return (found = writers(directory)).size() >= ranks; };
+  static_cast<void>(testing::eventually(are_there, testing::kSoon / 2));
   check(std::ranges::count(found, static_cast<std::uint64_t>(getpid())) ==
             static_cast<std::ptrdiff_t>(ranks),
         what);
@@ -251,7 +253,7 @@ void signals() {
   setenv("CCOLL_DUMP_SIGNAL", "USR2", 1);
   auto ranks = Communicator::create_all(2, options_for("inproc"));
   fork_child("a child that is asked for dumps", [] { raise(SIGUSR2); });
-  std::this_thread::sleep_for(200ms);
+  testing::leave_time(200ms);
   check(writers(directory).empty(), "a child's signal has its parent write dumps");
   {
     const testing::Directory own;
@@ -284,7 +286,7 @@ void signals() {
     });
   while (!inside) std::this_thread::yield();
   raise(SIGUSR2);
-  std::this_thread::sleep_for(100ms);
+  check(testing::eventually([&] { return writers(directory).size() == 1; }), "rank 1's dump");
   fork_child("a child of a process that is asked for dumps", [&] {
     while (!never.test()) continue;
     check(std::ranges::count(writers(directory), static_cast<std::uint64_t>(getpid())) == 0,

@@ -13,6 +13,9 @@
 
 #include "comm/progress/progress.hpp"
 #include "net/service.hpp"
+#include "support/asleep.hpp"
+#include "support/eventually.hpp"
+#include "support/real_time.hpp"
 
 namespace ccoll {
 namespace {
@@ -147,12 +150,6 @@ struct Fixture {
   }
 };
 
-bool comes_to_pass(const std::function<bool()>& holds) {
-  const auto limit = Clock::now() + 20s;
-  while (!holds() && Clock::now() < limit) std::this_thread::sleep_for(1ms);
-  return holds();
-}
-
 }  // namespace
 
 TEST_CASE("movement: a thread that waits moves all operations until its own is over",
@@ -171,7 +168,7 @@ TEST_CASE("movement: a thread that waits moves all operations until its own is o
 TEST_CASE("movement: nobody waits, so the service thread ends it", "[comm][unit]") {
   Fixture made;
   const auto operation = made.leave(1000);
-  CHECK(comes_to_pass([&] { return operation->done.load(); }));
+  CHECK(testing::eventually([&] { return operation->done.load(); }));
 }
 
 TEST_CASE("movement: a wait ends at its limit, and the operation goes on", "[comm][unit]") {
@@ -207,7 +204,7 @@ TEST_CASE("movement: the service thread sleeps on beside owners that begin and m
   const auto rounds_elsewhere = [&] { return made.rounds.rounds_ - rounds_of_this_thread; };
   const auto sleeps = [&](int rounds_before) {
     // A turn that has been scheduled comes at once.
-    std::this_thread::sleep_for(50ms);
+    testing::leave_time(50ms);
     return rounds_elsewhere() == rounds_before;
   };
   const auto give_flag_round = [&](bool begins, bool settles) {
@@ -219,15 +216,17 @@ TEST_CASE("movement: the service thread sleeps on beside owners that begin and m
     made.progress->give_back(*owned, made.rounds);
   };
   rounds_of_this_thread = 0;
-  CHECK(comes_to_pass([&] { return made.rounds.looks_before_sleep_ > 0; }));
-  std::this_thread::sleep_for(20ms);  // it falls asleep
+  CHECK(testing::eventually([&] { return made.rounds.looks_before_sleep_ > 0; }));
+  testing::Sleeper service_thread;
+  asio::post(made.service->context(), [&] { service_thread.is_this_thread(); });
+  CHECK(service_thread.sleeps());
   const auto asleep = rounds_elsewhere();
   for (int i = 0; i < 10; i++) give_flag_round(false, false);
   CHECK(sleeps(asleep));
   give_flag_round(true, true);
   CHECK(sleeps(asleep));
   give_flag_round(true, false);
-  CHECK(comes_to_pass([&] { return rounds_elsewhere() > asleep; }));
+  CHECK(testing::eventually([&] { return rounds_elsewhere() > asleep; }));
   made.rounds.deadline_ = Clock::now();
   CHECK(made.wait(operation));
 }
@@ -237,7 +236,7 @@ TEST_CASE("movement: an owner makes no round while it gives the flag back", "[co
   const auto operation = made.leave(0);
   for (const bool settles : {false, true}) {
     // The service thread has looked before its sleep.
-    CHECK(comes_to_pass([&] { return made.rounds.looks_before_sleep_ > 0; }));
+    CHECK(testing::eventually([&] { return made.rounds.looks_before_sleep_ > 0; }));
     const auto owned = made.progress->wait_to_own();
     made.progress->begin(owned);
     if (settles) made.progress->round(owned);
@@ -293,7 +292,7 @@ TEST_CASE("movement: a turn of the service thread that throws ends all operation
   const auto operation = call();
   made.rounds.add(operation, 5);
   made.progress->give_back(owned, made.rounds);
-  REQUIRE(comes_to_pass([&] { return operation->done.load(); }));
+  REQUIRE(testing::eventually([&] { return operation->done.load(); }));
   REQUIRE(operation->failure.has_value());
   CHECK(operation->failure->kind == ErrorKind::exhausted);
 }
@@ -310,11 +309,11 @@ TEST_CASE("movement: what a stream reaches while the flag is held gets a turn wh
   // A thread that has the flag from then on may end the communicator.
   CHECK(made.rounds.asked_here_ == 1);
   // Such a turn ends at once, as nothing is under way, and then begins again.
-  CHECK(comes_to_pass([&] { return made.rounds.asked_elsewhere_ > 1; }));
+  CHECK(testing::eventually([&] { return made.rounds.asked_elsewhere_ > 1; }));
   made.rounds.has_reached_ = false;
   CHECK(made.rounds.rounds_ == before);
   const auto operation = made.leave(3);
-  CHECK(comes_to_pass([&] { return operation->done.load(); }));
+  CHECK(testing::eventually([&] { return operation->done.load(); }));
 }
 
 TEST_CASE("movement: who gives the flag back touches nothing that another thread may end then",
@@ -340,7 +339,7 @@ TEST_CASE("movement: in a forked child's copy the flag is free, and nothing is s
   REQUIRE(again.has_value());
   made.rounds.add(call(), 5);
   made.progress->give_back(*again, made.rounds);
-  std::this_thread::sleep_for(5ms);
+  testing::leave_time(5ms);
   CHECK(made.rounds.rounds_ == 0);
   (void)owned;
 }

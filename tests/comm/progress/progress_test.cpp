@@ -12,6 +12,7 @@
 
 #include "support/effort.hpp"
 #include "support/ranks.hpp"
+#include "support/real_time.hpp"
 #include "usable_transports.hpp"
 
 using namespace ccoll;
@@ -28,10 +29,10 @@ struct Used {
 };
 
 Used used_while_waiting() {
-  std::this_thread::sleep_for(200ms);
+  testing::leave_time(200ms);
   rusage before{}, after{};
   getrusage(RUSAGE_SELF, &before);
-  std::this_thread::sleep_for(500ms);
+  testing::leave_time(500ms);
   getrusage(RUSAGE_SELF, &after);
   const auto ms = [](const rusage& used) {
     return static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e3 +
@@ -80,7 +81,7 @@ TEST_CASE("progress: asking a call again and again whether it is over wakes nobo
       std::vector<float> data(8, 1);
       world.all_reduce(std::span(data));
       if (world.rank() == 1) {
-        std::this_thread::sleep_for(300ms);
+        testing::be_late(300ms);
         return world.all_reduce(std::span(data));
       }
       auto work = world.all_reduce_async(std::span(data));
@@ -133,7 +134,7 @@ TEST_CASE("progress: several threads that wait for one communicator use hardly a
       world.barrier();
       if (world.rank() == 1) {
         used = used_while_waiting();
-        std::this_thread::sleep_for(200ms);
+        testing::be_late(200ms);
         // The last comes first: each message ends one wait, whichever thread polls.
         for (int tag = kThreads; tag-- > 0;)
           world.send(std::span<const int>(&values[static_cast<std::size_t>(tag)], 1), 0, tag);
@@ -147,7 +148,7 @@ TEST_CASE("progress: several threads that wait for one communicator use hardly a
           return expect(value == thread + 1, fmt::format("thread {} got {}", thread, value));
         }
         // Its spinning ends while another thread has the flag.
-        std::this_thread::sleep_for(50ms);
+        testing::be_late(50ms);
         auto probe = world.recv_async(std::span(&value, 1), 1, kThreads);
         const auto outcome = testing::message_of([&] { probe.wait(100ms); });
         waited = std::chrono::steady_clock::now() - start;
@@ -196,13 +197,13 @@ TEST_CASE("progress: who makes it in the background may run wherever the process
     for (int call = 0; call < 50; call++) {
       std::vector<float> sums(1 << 16, 1.F);
       // One rank begins and then sleeps while the other has nothing under way.
-      if (c.rank() == call % 2) std::this_thread::sleep_for(1ms);
+      if (c.rank() == call % 2) testing::be_late(1ms);
       auto work = c.all_reduce_async(sums);
-      std::this_thread::sleep_for(1ms);
+      testing::leave_time(1ms);
       work.wait();
     }
     c.barrier();
-    std::this_thread::sleep_for(50ms);  // nothing is under way
+    testing::leave_time(50ms);  // nothing is under way
     expect(cores_of_threads() == before, "a thread is bound to fewer cores than the process");
   });
   for (const auto& error : errors) CHECK(error.empty());

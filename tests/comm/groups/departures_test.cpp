@@ -13,6 +13,7 @@
 
 #include "comm/failures/departures.hpp"
 #include "support/ranks.hpp"
+#include "support/real_time.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
@@ -114,7 +115,7 @@ TEST_CASE("departures: what came while a rank gave its core away is seen before 
         on_yield = nullptr;
         job.away.happen();
         job.gone.wait();
-        std::this_thread::sleep_for(1200ms);
+        testing::be_late(1200ms);
       };
       on_yield = &be_away;
       const auto outcome = message_of([&] { world->recv(std::span(&value, 1), job.from, 5); });
@@ -149,7 +150,7 @@ TEST_CASE("departures: who sent strictly and left is not waited for", "[comm]") 
       }
       world.recv(std::span(data), 0, 4);
       world.barrier();
-      std::this_thread::sleep_for(200ms);
+      testing::be_late(200ms);
       const auto start = std::chrono::steady_clock::now();
       const auto outcome = message_of([&] { world.recv(std::span(data), 0, 3); });
       expect(outcome == "no error" || outcome.ends_with("which left"), outcome);

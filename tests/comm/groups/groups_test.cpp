@@ -14,12 +14,15 @@
 
 #include "support/asleep.hpp"
 #include "support/effort.hpp"
+#include "support/eventually.hpp"
 #include "support/ranks.hpp"
+#include "support/real_time.hpp"
 #include "usable_transports.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
+using testing::eventually;
 using testing::expect;
 using testing::message_of;
 using testing::options_for;
@@ -203,12 +206,15 @@ TEST_CASE("groups: members with different lists learn both, and the parent is as
 }
 
 TEST_CASE("groups: a member that does not come is named when the time is over", "[comm]") {
-  const auto errors = run_ranks(3, options_for("tcp"), [](Communicator& communicator) {
-    if (communicator.rank() == 1) return std::this_thread::sleep_for(1500ms);
+  std::atomic<int> told = 0;
+  const auto errors = run_ranks(3, options_for("tcp"), [&](Communicator& communicator) {
+    if (communicator.rank() == 1)
+      return expect(eventually([&] { return told == 2; }), "the others wait for longer");
     GroupOptions options;
     options.timeout = 400ms;
     options.name = "pair";
     const auto got = message_of([&] { communicator.subgroup({2, 1, 0}, options); });
+    told++;
     expect(got.starts_with("timed_out: pair: subgroup, by "), got);
     expect(got.find(" (call 0) on rank ") != std::string::npos, got);
     expect(got.find("it waits for rank 1") != std::string::npos, got);
@@ -409,11 +415,8 @@ TEST_CASE("groups: a thousand splits leave nothing behind", "[comm][stress]") {
       if (communicator.rank() != 0) return communicator.barrier();
       // Data in flight when its communicator ended is dropped on arrival. A link that exchanges its
       // doorbells holds them and the sockets for them.
-      auto after = descriptors();
-      for (int tries = 0; tries < 200 && after > before + 8; tries++) {
-        std::this_thread::sleep_for(20ms);
-        after = descriptors();
-      }
+      auto after = before;
+      static_cast<void>(eventually([&] { return (after = descriptors()) <= before + 8; }, 20s));
       communicator.barrier();
       expect(after <= before + 8, fmt::format("{} descriptors, then {}", before, after));
     });
@@ -455,7 +458,7 @@ TEST_CASE("groups: the loss of a rank breaks the communicators that it was in, a
     expect(lost.starts_with("peer_lost: ") && lost.find("rank 2") != std::string::npos, lost);
     for (int round = 0; round < 20; round++) {
       check_members(*pair, {1, 0});
-      std::this_thread::sleep_for(20ms);
+      testing::leave_time(20ms);  // for the loss to do harm
     }
     // The survivors can go on, even from the broken communicator.
     auto left = world.subgroup({0, 1});

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Communicators of the ranks that are still alive. For killed ranks see killed_test.cpp.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <future>
 #include <numeric>
 #include <random>
-#include <thread>
 
 #include "comm/on_transports.hpp"
 #include "support/asleep.hpp"
+#include "support/eventually.hpp"
 #include "support/ranks.hpp"
+#include "support/real_time.hpp"
 
 using namespace std::chrono_literals;
 
@@ -55,6 +57,12 @@ void break_by_mismatch(Communicator& world) {
   expect(error.starts_with("mismatch: "), error);
 }
 
+/// Waits until a count comes to a number, and sets it back for the next job.
+void comes_to(std::atomic<int>& count, int number) {
+  expect(testing::eventually([&] { return count == number; }), "it takes too long");
+  count = 0;
+}
+
 }  // namespace
 
 TEST_CASE("shrink: of a healthy communicator it is a duplicate, again and again", "[comm]") {
@@ -85,11 +93,11 @@ TEST_CASE("shrink: after a failure that was no loss all ranks are in it", "[comm
 }
 
 TEST_CASE("shrink: after a time limit the late rank is in it", "[comm]") {
-  on_all_transports(3, [](Communicator& world) {
-    const auto late = message_of([&] {
-      if (world.rank() == 2) std::this_thread::sleep_for(300ms);
-      world.barrier({.timeout = 100ms});
-    });
+  std::atomic<int> told = 0;
+  on_all_transports(3, [&](Communicator& world) {
+    if (world.rank() == 2) comes_to(told, 2);
+    const auto late = message_of([&] { world.barrier({.timeout = 100ms}); });
+    if (world.rank() != 2) told++;
     expect(late.starts_with("timed_out: "), late);
     auto all = world.shrink();
     check_members(all, {0, 1, 2});
@@ -130,7 +138,7 @@ TEST_CASE("shrink: random ranks leave while the others agree", "[comm][property]
       if (!leaves[static_cast<std::size_t>(rank)]) members.push_back(rank);
     const auto errors = run_ranks(size, options_for("shm"), [&](Communicator& world) {
       const auto rank = static_cast<std::size_t>(world.rank());
-      std::this_thread::sleep_for(std::chrono::microseconds(delays[rank]));
+      testing::be_late(std::chrono::microseconds(delays[rank]));
       if (leaves[rank]) return;
       auto group = world.shrink();
       check_members(group, members);
@@ -167,12 +175,14 @@ TEST_CASE("shrink: of a part of the job it concerns that part alone", "[comm]") 
 
 TEST_CASE("shrink: a rank that does not call it is named, and may come to the next attempt",
           "[comm]") {
-  on_all_transports(3, [](Communicator& world) {
-    if (world.rank() == 2) std::this_thread::sleep_for(500ms);
+  std::atomic<int> told = 0;
+  on_all_transports(3, [&](Communicator& world) {
+    if (world.rank() == 2) comes_to(told, 2);
     // Rank 1 has a longer limit but ends with rank 0; rank 2 ends when it comes.
     const auto limit = world.rank() == 0 ? 200ms : 20s;
     const auto begun = std::chrono::steady_clock::now();
     const auto error = message_of([&] { world.shrink({.timeout = limit}); });
+    if (world.rank() != 2) told++;
     expect(std::chrono::steady_clock::now() - begun < 5s, "nobody waits longer");
     expect(error.starts_with("timed_out: shrink (attempt 1)") &&
                error.find("rank 2 (") != std::string::npos,
@@ -183,11 +193,9 @@ TEST_CASE("shrink: a rank that does not call it is named, and may come to the ne
 }
 
 TEST_CASE("shrink: of two threads the second is refused, and closing ends the first", "[comm]") {
-  const auto errors = run_ranks(2, options_for("inproc"), [](Communicator& world) {
-    if (world.rank() == 1) {
-      std::this_thread::sleep_for(200ms);  // alive all the time
-      return;
-    }
+  std::atomic<int> closed = 0;
+  const auto errors = run_ranks(2, options_for("inproc"), [&](Communicator& world) {
+    if (world.rank() == 1) return comes_to(closed, 1);  // alive all the time
     std::promise<pid_t> thread;
     auto first = std::async(std::launch::async, [&] {
       thread.set_value(gettid());
@@ -197,6 +205,7 @@ TEST_CASE("shrink: of two threads the second is refused, and closing ends the fi
     const auto second = message_of([&] { world.shrink(); });
     expect(second == "invalid_argument: two threads shrink one communicator at once", second);
     world.close();
+    closed++;
     const auto aborted = first.get();
     expect(aborted == "aborted: the communicator was destroyed", aborted);
   });

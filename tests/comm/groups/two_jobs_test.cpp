@@ -5,17 +5,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
 #include <map>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "ccoll/ccoll.hpp"
+#include "support/children.hpp"
 #include "support/directory.hpp"
+#include "support/eventually.hpp"
 #include "support/kept_port.hpp"
+#include "support/real_time.hpp"
 #include "support/verdict.hpp"
 
 using namespace ccoll;
@@ -31,22 +34,27 @@ constexpr unsigned kLimit = 100;  ///< seconds until SIGALRM kills a process
 /// How a rank ends; the exit status of its process.
 enum Ending { well = 0, failed = 1, slowly = 2, mixed = 3 };
 
-/// Joins the others and stays until every process has come, even on a busy machine.
-Ending live(int job, std::chrono::seconds limit) {
+/// Joins the others and stays until all `processes` have come, well or not.
+Ending live(int job, std::chrono::seconds limit, std::atomic<int>& came, int processes) {
   const auto began = std::chrono::steady_clock::now();
   auto options = CommunicatorOptions::from_environment();
   options.start_timeout = limit;
   options.timeout = limit;
+  bool has_come = false;
   try {
     auto ranks = Communicator::create(options);
+    has_come = true;
+    came++;
     std::vector<int> jobs(static_cast<std::size_t>(ranks.size()));
     const std::vector<int> own{job};
     ranks.all_gather(own, jobs);
-    std::this_thread::sleep_for(4s);
+    static_cast<void>(testing::eventually([&] { return came == processes; }, limit));
+    testing::leave_time(1s);  // for news of a rank that two processes claim
     ranks.barrier();
     ranks.close();
     return std::ranges::count(jobs, job) == std::ssize(jobs) ? well : mixed;
   } catch (const Error& error) {
+    if (!has_come) came++;
     std::cout << "rank " + std::string(std::getenv("RANK")) + " of job " + std::to_string(job) +
                      ": " + error.what() + "\n"
               << std::flush;
@@ -58,6 +66,8 @@ Ending live(int job, std::chrono::seconds limit) {
 std::vector<std::vector<Ending>> run(int size, std::chrono::seconds limit, const Variables& common,
                                      const std::vector<Variables>& of_job) {
   std::cout.flush();
+  const testing::SharedCount came;
+  const int processes = size * static_cast<int>(of_job.size());
   std::vector<std::vector<pid_t>> children(of_job.size());
   for (int rank = 0; rank < size; rank++) {
     for (std::size_t job = 0; job < of_job.size(); job++) {
@@ -68,7 +78,7 @@ std::vector<std::vector<Ending>> run(int size, std::chrono::seconds limit, const
         all.insert(common.begin(), common.end());
         all.insert({{"RANK", std::to_string(rank)}, {"WORLD_SIZE", std::to_string(size)}});
         for (const auto& [name, value] : all) ::setenv(name.c_str(), value.c_str(), 1);
-        std::exit(live(static_cast<int>(job), limit));
+        std::exit(live(static_cast<int>(job), limit, *came, processes));
       }
       children[job].push_back(child);
     }

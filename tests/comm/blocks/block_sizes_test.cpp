@@ -6,10 +6,10 @@
 #include <chrono>
 #include <limits>
 #include <numeric>
-#include <thread>
 
 #include "comm/on_transports.hpp"
 #include "schedule/problem.hpp"
+#include "support/real_time.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
@@ -157,7 +157,7 @@ TEST_CASE("blocks: sizes that differ in the last call are told to all as they cl
       const auto errors = run_ranks(ranks, options_for(transport.name), [&](Communicator& world) {
         exchange(world, kind, sent, expected);
         // Rank 0 finds the mismatch. The others wait for nothing, so they hear of it at close.
-        if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        if (world.rank() == 0) testing::be_late(std::chrono::milliseconds(50));
         world.close();
       });
       for (const auto& error : errors)

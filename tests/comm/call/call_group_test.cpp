@@ -6,6 +6,7 @@
 #include "support/effort.hpp"
 #include "support/logged.hpp"
 #include "support/ranks.hpp"
+#include "support/real_time.hpp"
 #include "usable_transports.hpp"
 
 using namespace ccoll;
@@ -155,7 +156,7 @@ TEST_CASE("call groups: a group waits for ranks of other threads without spinnin
   auto ranks = all_ranks(3, "tcp");
   std::vector<std::int32_t> a = {1}, b = {2}, c = {3};
   std::thread late([&] {
-    std::this_thread::sleep_for(400ms);
+    testing::be_late(400ms);
     ranks[2].all_reduce(std::span(c));
   });
   const auto before = std::clock();

@@ -5,12 +5,12 @@
 #include <chrono>
 #include <cstdint>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "comm/on_transports.hpp"
 #include "engine/copier_choice.hpp"
 #include "support/effort.hpp"
+#include "support/real_time.hpp"
 
 using namespace ccoll;
 using testing::expect;
@@ -103,7 +103,7 @@ TEST_CASE("repeated: so do reductions and broadcasts of registered memory", "[co
       expect(holds(in, sum_of_marks(call, size)), "all_reduce in place");
       broadcast_and_reduce(world, call, in, out);
       // Peers map the memory meanwhile.
-      if (call == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      if (call == 0) testing::leave_time(std::chrono::milliseconds(20));
     }
   });
 }

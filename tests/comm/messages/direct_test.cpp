@@ -18,8 +18,10 @@
 #include "comm/streams/devices.hpp"
 #include "rdma/device.hpp"
 #include "rdma/faults.hpp"
+#include "support/eventually.hpp"
 #include "support/gpu/cuda_on_host.hpp"
 #include "support/logged.hpp"
+#include "support/real_time.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;
@@ -50,8 +52,7 @@ void meet(Communicator& c, const CallOptions& options) {
 /// CUDA's own thread releases the resources of graphs and calls.
 void check_nothing_left() {
   rdma::reset();
-  for (int i = 0; i < 5000 && rdma::exported_memories() > 0; i++) std::this_thread::sleep_for(1ms);
-  CHECK(rdma::exported_memories() == 0);
+  CHECK(eventually([] { return rdma::exported_memories() == 0; }));
   CHECK(rdma::objects().pairs == 0);
   CHECK(rdma::times_not_ready() == 0);
 }
@@ -163,7 +164,7 @@ TEST_CASE("direct: short messages into long buffers of the device, and those tha
           if (c.rank() == 0) {
             MessagePlace out(number % 2 == 0, message_bytes(kLong, number));
             auto work = c.send_async(ConstBlock(out.data(), bytes, kByte), 1, 0, in(stream));
-            if (comes_first) std::this_thread::sleep_for(5ms);
+            if (comes_first) leave_time(5ms);
             host.barrier();
             work.wait();
           } else {
@@ -363,7 +364,7 @@ TEST_CASE("direct: when an error is told, nothing touches the device's memory an
           const auto left = got.values();
           together.arrive_and_wait();
           rdma::plug(true);
-          std::this_thread::sleep_for(2ms);
+          leave_time(2ms);  // for data to be written after the call
           together.arrive_and_wait();
           expect(got.values() == left, "written after the call");
           in_stream.wait();

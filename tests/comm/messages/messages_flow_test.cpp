@@ -5,12 +5,12 @@
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <random>
-#include <thread>
 
 #include "comm/messages/messages.hpp"
 #include "comm/on_transports.hpp"
 #include "engine/inproc_ranks.hpp"
 #include "support/effort.hpp"
+#include "support/real_time.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
@@ -172,7 +172,7 @@ TEST_CASE("messages: go on while their receiver is in a collective and has recei
         }
         auto barrier = communicator.barrier_async();
         // Meanwhile only the service thread looks after the communicator.
-        if (sender == 2) std::this_thread::sleep_for(50ms);
+        if (sender == 2) testing::be_late(50ms);
         barrier.wait();
         for (int i = 0; i < messages; i++) {
           communicator.recv(std::span(got), i % 2 == 0 ? sender : kAnyRank);

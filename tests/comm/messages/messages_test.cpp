@@ -8,11 +8,15 @@
 #include <regex>
 
 #include "comm/on_transports.hpp"
+#include "support/eventually.hpp"
+#include "support/real_time.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
+using testing::eventually;
 using testing::expect;
+using testing::message_of;
 using testing::on_all_transports;
 using testing::run_ranks;
 
@@ -274,13 +278,17 @@ TEST_CASE("messages: a send given up by its rank's leaving fails its receive", "
     options.transport = kind.name;
     options.timeout = 20s;
     const Numbers data(100'000);
+    std::atomic<bool> has_left = false;
     const auto errors = run_ranks(2, options, [&](Communicator& communicator) {
       if (communicator.rank() == 0) {
         communicator.send_async(view(data), 1, 3);
-        return communicator.barrier();
+        communicator.barrier();
+        message_of([&] { communicator.close(); });  // it may tell that the send has failed
+        has_left = true;
+        return;
       }
       communicator.barrier();
-      std::this_thread::sleep_for(100ms);
+      expect(eventually([&] { return has_left.load(); }), "rank 0 does not leave");
       Numbers got(100'000);
       communicator.recv(std::span(got), 0, 3);
     });
@@ -422,7 +430,7 @@ TEST_CASE("messages: a rank that is done may leave; what it sent is delivered", 
     if (communicator.rank() == 0) {
       communicator.send(std::span<const std::int32_t>(data), 1);
     } else {
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      testing::be_late(std::chrono::milliseconds(300));
       std::fill(data.begin(), data.end(), 0);
       communicator.recv(std::span(data), 0);
       expect(data == std::vector<std::int32_t>(10'000, 5), "lost");

@@ -9,6 +9,7 @@
 
 #include "comm/messages/messages.hpp"
 #include "net/listener.hpp"
+#include "support/real_time.hpp"
 #include "transport/inproc_residence.hpp"
 #include "transport/transport_set.hpp"
 
@@ -82,6 +83,6 @@ TEST_CASE("messages: a small job's first one goes at once, though the other rank
 TEST_CASE("messages: communicators made from a job's own one open links when messages need them",
           "[comm]") {
   RanksOfAJob two(kOwnOfTheJob + 1);
-  std::this_thread::sleep_for(50ms);
+  testing::leave_time(50ms);
   CHECK_FALSE(sends_at_once(two.of(0)));
 }

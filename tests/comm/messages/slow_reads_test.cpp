@@ -9,12 +9,12 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <numeric>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "engine/copier_choice.hpp"
 #include "support/ranks.hpp"
+#include "support/real_time.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
@@ -32,7 +32,7 @@ extern "C" ssize_t process_vm_readv(pid_t process, const iovec* local, unsigned 
                                     unsigned long flags) {
   reads++;
   // Slower than copies on a machine that has much else to do.
-  if (is_slow) std::this_thread::sleep_for(100ms);
+  if (is_slow) testing::be_late(100ms);
   return syscall(SYS_process_vm_readv, process, local, locals, remote, remotes, flags);
 }
 

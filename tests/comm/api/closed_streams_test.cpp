@@ -13,13 +13,13 @@
 #include <iostream>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "ccoll/ccoll.hpp"
 #include "support/children.hpp"
 #include "support/directory.hpp"
+#include "support/eventually.hpp"
 #include "system/file_descriptor.hpp"
 
 using namespace ccoll;
@@ -38,16 +38,11 @@ void close_streams() {
 
 /// A connection takes a number for a moment while it is accepted.
 bool are_free() {
-  const auto limit = std::chrono::steady_clock::now() + 5s;
-  for (int number = 0; is_standard_stream(number);) {
-    if (::fcntl(number, F_GETFD) == -1) {
-      number++;
-    } else {
-      if (std::chrono::steady_clock::now() > limit) return false;
-      std::this_thread::sleep_for(1ms);
-    }
-  }
-  return true;
+  int number = 0;
+  return testing::eventually([&] {
+    while (is_standard_stream(number) && ::fcntl(number, F_GETFD) == -1) number++;
+    return !is_standard_stream(number);
+  });
 }
 
 /// Opens links of every kind.

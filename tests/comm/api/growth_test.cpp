@@ -10,6 +10,7 @@
 
 #include "support/held.hpp"
 #include "support/ranks.hpp"
+#include "support/real_time.hpp"
 #include "transport/transport.hpp"
 
 using namespace ccoll;
@@ -28,7 +29,7 @@ struct Held {
 
 /// Gives objects that have just ended time to be cleaned up.
 Held held_now() {
-  std::this_thread::sleep_for(300ms);
+  testing::leave_time(300ms);
   const auto now = testing::held_now();
   const std::filesystem::directory_iterator threads("/proc/self/task");
   const auto allocated = mallinfo2();

@@ -7,7 +7,9 @@
 #include <catch2/catch.hpp>
 #include <latch>
 
+#include "dumps/read.hpp"
 #include "support/asleep.hpp"
+#include "support/eventually.hpp"
 #include "support/held.hpp"
 #include "support/ranks.hpp"
 #include "usable_transports.hpp"
@@ -86,9 +88,11 @@ TEST_CASE("lifetime: a group lets a communicator go whose own calls are over", "
     auto quick = Communicator::create_all(2, options_for(kind.name));
     auto slow = Communicator::create_all(2, options_for(kind.name));
     std::string late;
+    bool is_over = false;  // rank 0's part
     std::thread other([&] {
       quick[1].barrier();
-      std::this_thread::sleep_for(50ms);  // rank 0's part is over, too
+      is_over = testing::eventually(
+          [&] { return value_or_throw(dump::parse(quick[0].dump())).under_way.empty(); });
       quick[0].close();
       late = message_of([&] { slow[1].barrier(); });
     });
@@ -100,6 +104,7 @@ TEST_CASE("lifetime: a group lets a communicator go whose own calls are over", "
     other.join();
     CHECK(got == "no error");
     CHECK(late == "no error");
+    CHECK(is_over);
     CHECK(std::chrono::steady_clock::now() - start < 5s);
   }
 }

@@ -13,6 +13,7 @@
 
 #include "support/effort.hpp"
 #include "support/ranks.hpp"
+#include "support/real_time.hpp"
 #include "transport/transport.hpp"
 
 using namespace ccoll;
@@ -179,7 +180,7 @@ TEST_CASE("memory: a shrink that has none left ends for all, and the next one is
       auto& mine = told[static_cast<std::size_t>(world.rank())];
       std::optional<Communicator> current;
       const auto shrink = [&] { current = (current ? *current : world).shrink(); };
-      if (poor && comes_last) std::this_thread::sleep_for(5ms);
+      if (poor && comes_last) testing::be_late(5ms);
       if (poor) allocations_left = left;
       mine = testing::message_of(shrink);
       if (poor) failed = allocations_left < 0;

@@ -37,8 +37,10 @@
 
 #include "ccoll/ccoll.hpp"
 #include "support/directory.hpp"
+#include "support/eventually.hpp"
 #include "support/held.hpp"
 #include "support/ranks.hpp"
+#include "support/real_time.hpp"
 #include "support/verdict.hpp"
 
 using namespace ccoll;
@@ -98,12 +100,7 @@ std::size_t threads() {
 
 /// Waits until no more is held than `before` and one thread is left; false after 5 s.
 bool has_let_go(const Held& before) {
-  const auto limit = Clock::now() + 5s;
-  while (Clock::now() < limit) {
-    if (held_now().no_more_than(before) && threads() == 1) return true;
-    std::this_thread::sleep_for(2ms);
-  }
-  return false;
+  return eventually([&] { return held_now().no_more_than(before) && threads() == 1; }, 5s);
 }
 
 /// A descriptor and its mapping, for the doorbells of all ranks of a process.
@@ -134,7 +131,7 @@ void start_and_call(const std::string& address, int rank, const std::string& tra
   world.send(std::span<const float>(data), (rank + 1) % kSize);
   receive.wait();
   // Long enough for waiting ranks to publish to the others in which call they wait.
-  if (rank == 0) std::this_thread::sleep_for(150ms);
+  if (rank == 0) be_late(150ms);
   world.barrier();
 }
 

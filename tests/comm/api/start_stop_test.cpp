@@ -10,12 +10,17 @@
 #include <thread>
 
 #include "support/directory.hpp"
+#include "support/eventually.hpp"
+#include "support/logged.hpp"
 #include "support/ranks.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
+using testing::eventually;
 using testing::expect;
+using testing::Heard;
+using testing::logged;
 using testing::message_of;
 using testing::run_threads;
 
@@ -137,17 +142,24 @@ TEST_CASE("start stop: the ranks that have met the one that ends it hear so", "[
   const auto store = make_inproc_store();
   std::stop_source source, never;
   std::vector<std::string> texts(2);
-  std::jthread stopper([&] {
-    std::this_thread::sleep_for(500ms);
-    source.request_stop();
+  Clock::time_point stopped;
+  const auto said = logged([&](const Heard& log) {
+    const std::jthread stopper([&] {
+      // Rank 0 knows that they have met, and says so.
+      static_cast<void>(eventually([&] { return log.count("(known so far: ranks 0, 1)") > 0; }));
+      stopped = Clock::now();
+      source.request_stop();
+    });
+    const auto errors = run_threads(2, [&](int rank) {
+      auto options = stopped_by(rank == 1 ? source : never);
+      options.warn_after = 100ms;
+      texts[static_cast<std::size_t>(rank)] =
+          message_of([&] { Communicator::create(store, rank, 3, options); });
+    });
+    for (const auto& error : errors) CHECK(error == "");
   });
-  const auto began = Clock::now();
-  const auto errors = run_threads(2, [&](int rank) {
-    texts[static_cast<std::size_t>(rank)] = message_of(
-        [&] { Communicator::create(store, rank, 3, stopped_by(rank == 1 ? source : never)); });
-  });
-  CHECK(Clock::now() - began < kSoon);
-  for (const auto& error : errors) CHECK(error == "");
+  CHECK(Clock::now() - stopped < kSoon);
+  CHECK_THAT(said, Contains("(known so far: ranks 0, 1)"));
   for (const auto& text : texts)
     CHECK(text == "aborted: start-up: the stop token of rank 1 (start_stop) ended it");
 }
@@ -166,9 +178,7 @@ TEST_CASE("start stop: nothing is left behind, and the same ranks can start agai
   const auto before = descriptors();
   for (int round = 0; round < 5; round++)
     ended([&](const auto& options) { Communicator::create(store, round % 2, 2, options); });
-  const auto end = Clock::now() + kSoon;
-  while (descriptors() > before && Clock::now() < end) std::this_thread::sleep_for(10ms);
-  CHECK(descriptors() <= before);
+  CHECK(eventually([&] { return descriptors() <= before; }));
   for (const auto& error : meet()) CHECK(error == "");
 }
 

@@ -8,11 +8,11 @@
 #include <future>
 #include <numeric>
 #include <optional>
-#include <thread>
 
 #include "ccoll/ccoll.hpp"
 #include "control/wire.hpp"
 #include "net/pending_handshakes.hpp"
+#include "support/eventually.hpp"
 #include "support/ranks.hpp"
 #include "support/strangers.hpp"
 #include "transport/shm/door.hpp"
@@ -32,11 +32,6 @@ constexpr std::uint64_t kRoundsBeside = 50;
 std::size_t open_descriptors() {
   const std::filesystem::directory_iterator open("/proc/self/fd");
   return static_cast<std::size_t>(std::distance(begin(open), end(open)));
-}
-
-bool eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 4000 && !condition(); ++i) std::this_thread::sleep_for(5ms);
-  return condition();
 }
 
 /// Ranks that reduce and check the result until told to stop.

@@ -5,11 +5,12 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <random>
-#include <thread>
 
 #include "algorithms/algorithms.hpp"
 #include "comm/on_transports.hpp"
 #include "support/effort.hpp"
+#include "support/eventually.hpp"
+#include "support/real_time.hpp"
 #include "usable_transports.hpp"
 
 using namespace ccoll;
@@ -194,21 +195,22 @@ TEST_CASE("counters: time is lost to the rank that is late", "[comm][unit]") {
   constexpr auto kDelay = 300ms;
   std::atomic<int> waiting{0};
   int rounds = 0;  // the late rank's count
-  const auto be_late = [&](Communicator& world) {
+  const auto meet_and_be_late = [&](Communicator& world) {
     world.barrier();
     if (world.rank() != kLate) {
       waiting++;
       return;
     }
-    for (rounds++; waiting < 3 * rounds;) std::this_thread::sleep_for(1ms);
-    std::this_thread::sleep_for(kDelay);
+    rounds++;
+    expect(testing::eventually([&] { return waiting >= 3 * rounds; }), "the others do not come");
+    testing::be_late(kDelay);
   };
   const auto charged_most = [](const Counters& counters) {
     return *std::ranges::max_element(counters.peers, {}, &PeerCounters::time_lost);
   };
   SECTION("in a collective in which everyone waits for it") {
     on_all_transports(4, [&](Communicator& world) {
-      be_late(world);
+      meet_and_be_late(world);
       int in = 1, out = 0;
       world.all_reduce(ConstBlock(&in, 1, DataType::int32), Block(&out, 1, DataType::int32),
                        ReduceOp::sum, {.algorithm = "one_shot"});
@@ -222,7 +224,7 @@ TEST_CASE("counters: time is lost to the rank that is late", "[comm][unit]") {
   }
   SECTION("in a receive") {
     on_all_transports(4, [&](Communicator& world) {
-      be_late(world);
+      meet_and_be_late(world);
       int value = 0;
       for (int rank = 0; rank < 4 && world.rank() == kLate; rank++)
         if (rank != kLate) world.send(ConstBlock(&value, 1, DataType::int32), rank, 0);
@@ -233,7 +235,7 @@ TEST_CASE("counters: time is lost to the rank that is late", "[comm][unit]") {
   }
   SECTION("between group_begin and group_end") {
     on_all_transports(4, [&](Communicator& world) {
-      be_late(world);
+      meet_and_be_late(world);
       int in = 1, out = 0;
       group_begin();
       world.all_reduce(ConstBlock(&in, 1, DataType::int32), Block(&out, 1, DataType::int32),
@@ -259,10 +261,11 @@ TEST_CASE("counters: an error is that of the rank that caused it", "[comm][unit]
     });
   }
   SECTION("of one that does not come, and that no message names as the cause") {
+    std::atomic<bool> told = false;
     on_all_transports(2, [&](Communicator& world) {
       world.barrier();
       if (world.rank() == 1) {
-        std::this_thread::sleep_for(600ms);
+        expect(testing::eventually([&] { return told.exchange(false); }), "rank 0 waits");
         testing::message_of([&] { world.close(); });  // the close reports the mismatch
         return;
       }
@@ -271,6 +274,7 @@ TEST_CASE("counters: an error is that of the rank that caused it", "[comm][unit]
         world.all_reduce(ConstBlock(&in, 1, DataType::int32), Block(&out, 1, DataType::int32),
                          ReduceOp::sum, {.timeout = 200ms});
       });
+      told = true;
       expect(error.starts_with("timed_out"), error);
       expect(of_peer(world, 1).errors == 1, "no error of rank 1");
       expect(of_peer(world, 1).messages_received > 0, "what came before is forgotten");
@@ -294,7 +298,7 @@ TEST_CASE("counters: a socket that takes no more is a retry", "[comm][unit]") {
     std::vector<std::byte> data(64 << 20);
     world.barrier();
     // It exceeds any socket's buffers.
-    if (world.rank() == 1) std::this_thread::sleep_for(200ms);
+    if (world.rank() == 1) testing::be_late(200ms);
     world.broadcast(Block(data.data(), data.size(), DataType::uint8), 0);
     if (world.rank() == 0) expect(of_peer(world, 1).retries > 0, "none");
   });

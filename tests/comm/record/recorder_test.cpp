@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <filesystem>
@@ -16,13 +18,16 @@
 #include "ccoll/ccoll.hpp"
 #include "comm/record/dump/dump.hpp"
 #include "dumps/read.hpp"
+#include "support/asleep.hpp"
 #include "support/directory.hpp"
+#include "support/eventually.hpp"
 #include "support/ranks.hpp"
 
 namespace ccoll {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::eventually;
 using testing::expect;
 
 dump::Dump dump_of(const Communicator& communicator) {
@@ -61,16 +66,15 @@ class DumpDirectory : public testing::Directory {
   DumpDirectory() { setenv("CCOLL_DUMP", path().c_str(), 1); }
   ~DumpDirectory() { unsetenv("CCOLL_DUMP"); }
 
-  /// Waits for `count` dumps, at most 5 s.
+  /// Waits for `count` dumps; returns those that are there.
   std::vector<dump::Dump> dumps(std::size_t count) const {
     std::vector<dump::Dump> found;
-    for (const auto end = std::chrono::steady_clock::now() + 5s;
-         found.size() < count && std::chrono::steady_clock::now() < end;
-         std::this_thread::sleep_for(5ms)) {
+    static_cast<void>(eventually([&] {
       std::vector<std::string> remarks;
       found = dump::read_directory(path(), remarks);
       REQUIRE(remarks.empty());
-    }
+      return found.size() >= count;
+    }));
     return found;
   }
 };
@@ -141,13 +145,14 @@ TEST_CASE("flight recorder: it holds messages of both ways with what came", "[co
 
 TEST_CASE("flight recorder: what is under way names its step and the ranks it waits for",
           "[comm][unit]") {
+  std::atomic<int> looked = 0;
   const auto errors =
-      testing::run_ranks(3, testing::options_for("inproc"), [](Communicator& world) {
+      testing::run_ranks(3, testing::options_for("inproc"), [&](Communicator& world) {
         std::vector<float> data(100), out(100);
         world.barrier();
         if (world.rank() == 2) {
-          // The others wait until this rank has looked and joins in.
-          std::this_thread::sleep_for(100ms);
+          // The others wait, and look meanwhile.
+          expect(eventually([&] { return looked == 2; }), "the others do not look");
           world.all_reduce(ConstBlock(data.data(), 100, DataType::float32),
                            Block(out.data(), 100, DataType::float32), ReduceOp::sum,
                            {.algorithm = "ring"});
@@ -158,6 +163,7 @@ TEST_CASE("flight recorder: what is under way names its step and the ranks it wa
                                            {.algorithm = "ring", .label = "gradients"});
         auto recv = world.recv_async(Block(data.data(), 1, DataType::float32), 2, 7);
         const auto dump = dump_of(world);
+        looked++;
         expect(dump.calls == 2 && dump.finished == 1, "one of two is over");
         expect(dump.under_way.size() == 2, "a collective and a receive are under way");
         const auto& call = dump.under_way[0];
@@ -192,11 +198,10 @@ TEST_CASE("flight recorder: every rank of a broken communicator leaves one file,
       expect(!dump_of(world).under_way.empty(), "a broken communicator tells how it stood");
     }
     // All stay until all have written.
-    for (int i = 0; i < 1000; i++) {
+    static_cast<void>(eventually([&] {
       std::vector<std::string> ignored;
-      if (dump::read_directory(directory.path(), ignored).size() == 3) return;
-      std::this_thread::sleep_for(5ms);
-    }
+      return dump::read_directory(directory.path(), ignored).size() == 3;
+    }));
   });
   for (const auto& error : errors) CHECK(error == "");
   const auto dumps = directory.dumps(3);
@@ -232,9 +237,11 @@ TEST_CASE("flight recorder: without CCOLL_DUMP a failure writes nothing; a bad o
   const auto before = std::distance(std::filesystem::directory_iterator(home), {});
   auto options = testing::options_for("inproc");
   options.timeout = 100ms;
-  const auto errors = testing::run_ranks(2, options, [](Communicator& world) {
-    if (world.rank() == 1) return std::this_thread::sleep_for(300ms);
+  std::atomic<bool> told = false;
+  const auto errors = testing::run_ranks(2, options, [&](Communicator& world) {
+    if (world.rank() == 1) return expect(eventually([&] { return told.load(); }), "rank 0 waits");
     const auto said = testing::message_of([&] { world.barrier(); });
+    told = true;
     expect(said.starts_with("timed_out"), said);
   });
   for (const auto& error : errors) CHECK(error == "");
@@ -246,14 +253,16 @@ TEST_CASE("flight recorder: at a signal a process that is stuck writes its dumps
   const DumpDirectory directory;
   setenv("CCOLL_DUMP_SIGNAL", "USR2", 1);
   std::vector<dump::Dump> dumps;
+  std::array<testing::Sleeper, 2> waiting;
   const auto store = make_inproc_store();
   const auto errors = testing::run_threads(3, [&](int number) {
     auto world = Communicator::create(store, number, 3, testing::options_for("inproc"));
     if (number == 2) {
-      // The others are asleep in the barrier.
-      std::this_thread::sleep_for(200ms);
+      for (const auto& other : waiting) expect(other.sleeps(), "a rank does not wait");
       kill(getpid(), SIGUSR2);
       dumps = directory.dumps(3);
+    } else {
+      waiting[static_cast<std::size_t>(number)].is_this_thread();
     }
     world.barrier();
   });

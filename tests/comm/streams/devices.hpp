@@ -18,6 +18,7 @@
 #include "comm/streams/device_ways.hpp"
 #include "schedule/problem.hpp"
 #include "support/effort.hpp"
+#include "support/eventually.hpp"
 #include "support/gpu/cuda_on_host.hpp"
 #include "support/gpu/device_buffer.hpp"
 #include "support/ranks.hpp"
@@ -46,14 +47,6 @@ inline int gpus() {
 }
 /// The ranks take GPUs in turn, shifted so that some neighbours share one.
 inline int gpu_of(int rank) { return (rank + rank / gpus()) % gpus(); }
-
-/// Whether it becomes true within kPatience.
-inline bool comes_true(const std::function<bool()>& what) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (!what() && std::chrono::steady_clock::now() < end)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return what();
-}
 
 /// Makes the rank's GPU the current one, if there are several.
 inline void use_gpu_of(int rank) {
@@ -135,11 +128,9 @@ inline void check_all_well(const std::vector<std::string>& errors) {
   CHECK(errors == std::vector<std::string>(errors.size()));
 }
 
-/// Waits until it has an error, for at most a minute, which is enough on a busy machine.
+/// Waits until it has an error.
 inline void wait_for_error(const Communicator& c) {
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-  while (c.error().empty() && std::chrono::steady_clock::now() < limit)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  static_cast<void>(eventually([&] { return !c.error().empty(); }));
 }
 
 inline Values ramp(std::size_t count, int from) {
@@ -165,9 +156,8 @@ inline CallOptions in(cudaStream_t stream) {
 /// Acts like a long kernel of the caller's, for at most 5 s.
 inline void hold_until(std::atomic<bool>& may_go, cudaStream_t stream) {
   const auto wait = [](void* go) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
-    while (!*static_cast<std::atomic<bool>*>(go) && std::chrono::steady_clock::now() < end)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    static_cast<void>(eventually([&] { return static_cast<std::atomic<bool>*>(go)->load(); },
+                                 std::chrono::seconds(5)));
   };
   check_cuda(cudaLaunchHostFunc(stream, wait, &may_go), "a host function");
 }

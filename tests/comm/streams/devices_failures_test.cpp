@@ -10,8 +10,10 @@
 
 #include "devices.hpp"
 #include "held_stream.hpp"
+#include "support/asleep.hpp"
 #include "support/children.hpp"
 #include "support/gpu/cuda_on_host.hpp"
+#include "support/real_time.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;
@@ -22,21 +24,18 @@ namespace {
 /// Whether the first of `gpus` GPUs is soon unused after its last communicator: abandoned streams
 /// are checked every 100 ms.
 bool is_left_alone(int gpus) {
-  bool is_left = false;
-  for (int i = 0; i < 30 && !is_left; i++) {
+  return eventually([&] {
     cuda_on_host_has(gpus);
-    std::this_thread::sleep_for(400ms);
-    is_left = !cuda_on_host_has_context(0);
-  }
-  return is_left;
+    leave_time(400ms);
+    return !cuda_on_host_has_context(0);
+  });
 }
 
-/// Whether the stream finishes within 10 s.
+/// Whether the stream finishes.
 bool ends(cudaStream_t stream) {
   const auto event = *device::make_event();
   check_cuda(cudaEventRecord(event.get(), stream), "an event");
-  for (int i = 0; i < 10'000 && cudaEventQuery(event.get()) == cudaErrorNotReady; i++)
-    std::this_thread::sleep_for(1ms);
+  static_cast<void>(eventually([&] { return cudaEventQuery(event.get()) != cudaErrorNotReady; }));
   return cudaEventQuery(event.get()) == cudaSuccess;
 }
 
@@ -56,8 +55,8 @@ TEST_CASE("devices: the end of a call's time limit lets the stream go on", "[com
           auto behind =
               c.all_reduce_async(Block(buffer.data(), 10, kType), ReduceOp::sum, in(stream));
           stream.wait();
-          for (int i = 0; i < 2000 && !behind.test(); i++) std::this_thread::sleep_for(1ms);
-          expect(behind.test() && !behind.error().empty(), "the call behind it has no error");
+          expect(eventually([&] { return behind.test(); }) && !behind.error().empty(),
+                 "the call behind it has no error");
           expect(c.error().find("timed out") != std::string::npos, "error() does not say so");
           work.wait();
         } else {
@@ -84,23 +83,9 @@ TEST_CASE("devices: a rank whose stream does not come to the call is named", "[c
         const OwnedStream stream;
         const Device there(ramp(10, 0));
         Values here(10);
-        if (c.rank() == 1) {
-          // It acts like a long kernel of the caller's.
-          check_cuda(cudaLaunchHostFunc(
-                         stream,
-                         [](void* over) {
-                           const auto end = std::chrono::steady_clock::now() + 5s;
-                           while (!*static_cast<std::atomic<bool>*>(over) &&
-                                  std::chrono::steady_clock::now() < end) {
-                             std::this_thread::sleep_for(1ms);
-                           }
-                         },
-                         &is_over),
-                     "a host function");
-        }
+        if (c.rank() == 1) hold_until(is_over, stream);
         // The other rank is certain to wait there when its limit begins.
-        for (int i = 0; c.rank() == 0 && i < 5000 && !is_called; i++)
-          std::this_thread::sleep_for(1ms);
+        if (c.rank() == 0) expect(eventually([&] { return is_called.load(); }), "no call");
         auto* const buffer = c.rank() == 1 ? there.data() : here.data();
         auto work = c.all_reduce_async(Block(buffer, 10, kType), ReduceOp::sum,
                                        c.rank() == 1 ? in(stream) : CallOptions{});
@@ -138,15 +123,18 @@ TEST_CASE("devices: abort() and close() end what is in streams", "[comm]") {
   const bool closes = GENERATE(false, true);
   // In a team the call itself waits for the other rank.
   const bool is_team = way() == "team";
+  Sleeper caller;
   std::atomic<bool> is_called{false}, is_over{false};
   const auto errors = run_on_devices(2, [&](Communicator& c) {
     const OwnedStream stream;
     const Device buffer(ramp(10, 0));
     if (c.rank() == 1) {
-      if (is_team) std::this_thread::sleep_for(20ms);
-      while (!is_team && !is_over && (closes || !is_called)) std::this_thread::sleep_for(1ms);
-      return c.abort("enough");
+      const bool waits =
+          is_team ? caller.sleeps() : eventually([&] { return is_over || (is_called && !closes); });
+      c.abort("enough");
+      return expect(waits, "rank 0 does not come so far");
     }
+    caller.is_this_thread();
     const auto told = message_of([&] {
       auto work = c.all_reduce_async(Block(buffer.data(), 10, kType), ReduceOp::sum, in(stream));
       is_called = true;
@@ -169,7 +157,7 @@ TEST_CASE("devices: nobody looks after what was called as it was given up", "[co
     const auto errors = run_on_devices(2, [&](Communicator& c) {
       if (c.rank() == 1) {
         // In a team the call itself waits for the other rank.
-        for (int i = 0; i < 20 && calls < 2 + round; i++) std::this_thread::sleep_for(1ms);
+        static_cast<void>(eventually([&] { return calls >= 2 + round; }, 20ms));
         return c.abort("enough");
       }
       const OwnedStream stream;
@@ -218,7 +206,7 @@ TEST_CASE("devices: a Work ends where the device fails when the call has ended w
           while (!is_held) std::this_thread::yield();
           Values here(10);
           const auto told = message_of([&] { c.all_reduce(Block(here.data(), 10, kType)); });
-          std::this_thread::sleep_for(50ms);
+          leave_time(50ms);  // rank 0 waits for its Work meanwhile
           cuda_on_host_fails(cudaErrorIllegalAddress);
           has_failed = true;
           throw std::runtime_error(told);
@@ -229,7 +217,7 @@ TEST_CASE("devices: a Work ends where the device fails when the call has ended w
         const auto has_begun = [&] {
           return c.dump().find("not begun: its stream") == std::string::npos;
         };
-        expect(comes_true(has_begun), "the stream did not come to the call");
+        expect(eventually(has_begun), "the stream did not come to the call");
         // From here on the stream gets no more of the host's functions.
         std::pair hold(&is_held, &may_go);
         const auto wait = [](void* both) {
@@ -285,6 +273,7 @@ TEST_CASE("devices: a forked child has no part in what is in streams", "[comm]")
 
 TEST_CASE("devices: a child is told that is forked while a thread is in a call", "[comm]") {
   if (!kChildrenHaveMemory) return;
+  Sleeper caller;
   std::atomic<bool> has_forked{false};
   check_all_well(run_on_devices(2, [&](Communicator& c) {
     const OwnedStream stream;
@@ -293,10 +282,12 @@ TEST_CASE("devices: a child is told that is forked while a thread is in a call",
       c.all_reduce(Block(buffer.data(), 10, kType), ReduceOp::sum, in(stream));
     };
     if (c.rank() == 1) {
-      while (!has_forked) std::this_thread::sleep_for(1ms);
+      expect(eventually([&] { return has_forked.load(); }), "no child");
     } else {
+      caller.is_this_thread();
       std::thread forking([&] {
-        std::this_thread::sleep_for(100ms);  // a team's call waits for the other rank meanwhile
+        // A team's call waits for the other rank. Other calls end soon.
+        if (way() == "team") static_cast<void>(caller.sleeps());
         fork_child("a child", [&] {
           const auto is_told = [](const std::string& text) {
             return text.find("forked child") != std::string::npos;
@@ -358,7 +349,7 @@ TEST_CASE("devices: what calls in streams have stays when all communicators are 
     if (rank == 1) {
       held.emplace(streams[1]);
       late = std::jthread([&] {
-        for (int i = 0; i < 5000 && !is_over; i++) std::this_thread::sleep_for(1ms);
+        static_cast<void>(eventually([&] { return is_over.load(); }, 5s));
         is_over = true;
         held->go_on();
       });
@@ -370,7 +361,7 @@ TEST_CASE("devices: what calls in streams have stays when all communicators are 
       c.all_reduce_async(ConstBlock(rank == 0 ? here.data() : buffer, 70'000, kType),
                          Block(buffer, 70'000, kType), ReduceOp::sum, in(streams[rank]));
     // This gives the stream time to copy from the host.
-    std::this_thread::sleep_for(100ms);
+    leave_time(100ms);
     for (++called; called < 2;) std::this_thread::yield();
     // Its error about calls under way depends on the way.
     static_cast<void>(message_of([&] { c.close(); }));
@@ -439,7 +430,7 @@ TEST_CASE("devices: a rank gives no context to a GPU that is not its own", "[com
     }).join();
     // Only the communicators' own threads look after it.
     stream.wait();
-    for (int i = 0; i < 5000 && !work.test(); i++) std::this_thread::sleep_for(1ms);
+    static_cast<void>(eventually([&] { return work.test(); }));
     work.wait();
     expect(buffer.values() == Values(10, 2), "the sums");
   }));

@@ -11,6 +11,7 @@
 #include "devices.hpp"
 #include "on_gpus.hpp"
 #include "support/effort.hpp"
+#include "support/real_time.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;
@@ -95,7 +96,7 @@ TEST_CASE("gpus: a call begins when all ranks' streams have come to it, on all G
     }
     if (c.rank() == 3) {
       // No kernel may block another meanwhile.
-      std::this_thread::sleep_for(50ms);
+      leave_time(50ms);
       const int running = cuda_on_host_runs_teams();
       may_go = true;
       expect(running == 0, "kernels run that wait for a stream");
@@ -244,7 +245,7 @@ TEST_CASE(
       check_cuda(cudaMemsetAsync(all.data(), 0x55, 12'000 * n, stream), "cudaMemset");
       if (call == 0 && c.rank() == 1) {
         // The other ranks get as far as they can.
-        std::this_thread::sleep_for(50ms);
+        leave_time(50ms);
         may_go = true;
       }
       if (call % 3 == 1) continue;
@@ -332,7 +333,7 @@ TEST_CASE("gpus: a launch that one GPU refuses ends the others' parts, and serve
     expect(all.values()[2999] == 2, "what was gathered");
     cuda_on_host_refuses(13, true);
     ++called;
-    while (called < 3) std::this_thread::sleep_for(1ms);
+    expect(eventually([&] { return called == 3; }), "not all have called");
     c.all_gather(ConstBlock(own.data(), 1000, kType), Block(all.data(), c.size() * 1000, kType),
                  in(stream));
   };

@@ -9,6 +9,7 @@
 #include "gpu/way.hpp"
 #include "graph_of_ranks.hpp"
 #include "support/gpu/cuda_on_host.hpp"
+#include "support/real_time.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;
@@ -30,7 +31,7 @@ TEST_CASE("devices: a communicator that ends while a stream is captured leaves n
       other.reset();
       memory.reset();
       // Both ranks are capturing when the last of them releases what they share.
-      std::this_thread::sleep_for(100ms);
+      leave_time(100ms);
     });
     c.barrier();
     expect(cuda_on_host_registered() == before, "memory of the host is still registered");
@@ -268,7 +269,7 @@ TEST_CASE("devices: a call that waits for other ranks comes behind the graph bef
     if (c.rank() == 0) hold_until(may_go, stream);
     graph.launch(stream);
     if (c.rank() == 1) {
-      std::this_thread::sleep_for(200ms);
+      be_late(200ms);
       may_go = true;
     }
     c.all_gather(ConstBlock(sums.data(), 10, kType), Block(all.data(), c.size() * 10, kType),

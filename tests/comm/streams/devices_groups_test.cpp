@@ -11,7 +11,9 @@
 #include <utility>
 
 #include "devices.hpp"
+#include "support/asleep.hpp"
 #include "support/effort.hpp"
+#include "support/real_time.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;
@@ -190,8 +192,7 @@ TEST_CASE("devices: a Work may be waited for, and asked for, in its open group",
     waited.wait(20s);
     expect(sums.values() == Values(10, 2), "what is waited for");
     auto asked = call();
-    for (int i = 0; i < 20'000 && !asked.test(); i++) std::this_thread::sleep_for(1ms);
-    expect(asked.test(), "what is asked for is not over");
+    expect(eventually([&] { return asked.test(); }), "what is asked for is not over");
     expect(sums.values() == Values(10, 4), "what is asked for");
     if (c.rank() == 0) {
       auto early = call();
@@ -204,7 +205,7 @@ TEST_CASE("devices: a Work may be waited for, and asked for, in its open group",
       next.wait(20s);
       group.end();
     } else {
-      while (!was_early) std::this_thread::sleep_for(1ms);
+      expect(eventually([&] { return was_early.load(); }), "rank 0 waits");
       call();
       call();
       group.end();
@@ -222,8 +223,7 @@ TEST_CASE("devices: what fails as a Work is waited for is its group's failure, t
       2,
       [&](Communicator& c) {
         if (c.rank() == 1) {
-          while (!is_over) std::this_thread::sleep_for(1ms);
-          return;
+          return expect(eventually([&] { return is_over.load(); }), "rank 0 waits");
         }
         const OwnedStream stream;
         const Device sums(Values(10, 1));
@@ -263,16 +263,20 @@ TEST_CASE("devices: a group that waits for another thread's call does not spin",
       c.all_reduce(Block(sums[i].data(), 10, kType), ReduceOp::sum, in(streams[i]));
     };
     if (c.rank() == 1) {
-      while (!is_over) std::this_thread::sleep_for(1ms);
+      expect(eventually([&] { return is_over.load(); }), "rank 0 waits");
       call(0);
       call(1);
     } else {
       CallGroup group;
       call(0);
-      std::thread before([&] { call(1); });
-      std::this_thread::sleep_for(100ms);  // it waits for the other rank meanwhile
+      Sleeper caller;
+      std::thread before([&] {
+        caller.is_this_thread();
+        call(1);
+      });
+      const bool waits = caller.sleeps();
       std::thread other([&] {
-        std::this_thread::sleep_for(400ms);
+        be_late(400ms);
         is_over = true;
       });
       const auto busy = [] {
@@ -285,6 +289,7 @@ TEST_CASE("devices: a group that waits for another thread's call does not spin",
       const auto ended = busy();
       before.join();
       other.join();
+      expect(waits, "the other thread's call does not wait");
       expect(ended - begun < 0.1, fmt::format("busy for {} s", ended - begun));
     }
     for (std::size_t i = 0; i < 2; i++) {

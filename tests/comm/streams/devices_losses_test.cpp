@@ -12,6 +12,7 @@
 #include "any_device.hpp"
 #include "devices.hpp"
 #include "devices_processes.hpp"
+#include "support/real_time.hpp"
 
 namespace ccoll::testing {
 
@@ -124,7 +125,7 @@ void a_graph_that_stands(bool is_killed) {
                            "rank 1's part does not begin");
                   host.barrier();
                   // The hosts finish their concurrent work.
-                  std::this_thread::sleep_for(300ms);
+                  leave_time(300ms);
                   if (is_killed && c.rank() == 1) ::kill(getpid(), SIGKILL);
                   if (!is_killed && c.rank() == 0) c.abort("that is enough");
                   expect(ends_within(20s, stream), "the graph stands");
@@ -152,7 +153,7 @@ void a_rank_that_is_killed_after_a_close() {
                    Block(buffer.data(), kCount, kType), ReduceOp::sum, in(stream));
     });
     graph.launch(stream);
-    std::this_thread::sleep_for(300ms);
+    leave_time(300ms);  // for the device to come to the call
     c.close();
     stream.wait();
   });

@@ -13,6 +13,7 @@
 #include "devices.hpp"
 #include "support/effort.hpp"
 #include "support/gpu/cuda_on_host.hpp"
+#include "support/real_time.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;
@@ -87,9 +88,7 @@ struct Gate {
             if (b[k] == kHere) is_there = true;
             b[k] += a[k];
           }
-          const auto end = std::chrono::steady_clock::now() + 20s;
-          while (is_there && !may_go && std::chrono::steady_clock::now() < end)
-            std::this_thread::sleep_for(1ms);
+          static_cast<void>(eventually([this] { return !is_there || may_go; }, 20s));
         },
         {.name = "sum that waits"});
   }
@@ -236,7 +235,7 @@ TEST_CASE("devices: blocks of one length are one copy of each part", "[comm]") {
         const OwnedStream stream;
         const Device input(ramp(200'000, c.rank())), output(Values(kRanks * 200'000));
         here++;
-        comes_true([&] { return here == kRanks; });
+        eventually([&] { return here == kRanks; });
         const auto before = cuda_on_host_copies();
         c.barrier();
         c.all_gather(ConstBlock(input.data(), 200'000, kType),
@@ -267,8 +266,8 @@ TEST_CASE("devices: what a part reads comes, and what another has written goes, 
         const OwnedStream stream;
         if (c.rank() == 1) {
           // At first the other rank's host has finished no window.
-          expect(comes_true([&] { return is_called.load(); }), "the call has not been made");
-          expect(comes_true([&] { return cuda_on_host_copied() - before == 2 * 4 * kOfPart; }),
+          expect(eventually([&] { return is_called.load(); }), "the call has not been made");
+          expect(eventually([&] { return cuda_on_host_copied() - before == 2 * 4 * kOfPart; }),
                  fmt::format("{} bytes before the first part", cuda_on_host_copied() - before));
           Values here = with_gate(c);
           c.all_reduce(Block(here.data(), kLargeCount, kType), gate.reduction(), by_one_block({}));
@@ -281,11 +280,11 @@ TEST_CASE("devices: what a part reads comes, and what another has written goes, 
         is_called = true;
         std::jthread looking([&] {
           const auto results = [&](std::size_t part) { return there.data()[part * kOfPart]; };
-          const bool is_there = comes_true([&] { return gate.is_there.load(); });
+          const bool is_there = eventually([&] { return gate.is_there.load(); });
           // The host works on part 3: part 4 has arrived, and the results of part 2 are on the
           // device.
           const bool has_come =
-              comes_true([&] { return cuda_on_host_copied() - before == (5 + 3) * 4 * kOfPart; });
+              eventually([&] { return cuda_on_host_copied() - before == (5 + 3) * 4 * kOfPart; });
           const bool is_right = results(0) == 3 && results(2) == 3 && results(3) == 1;
           const auto copied = cuda_on_host_copied() - before;
           const bool is_over = work.test();
@@ -332,9 +331,9 @@ TEST_CASE("devices: whatever ends a call between its parts lets streams go on", 
         std::thread ending;
         if (c.rank() == 1) {
           ending = std::thread([&] {
-            comes_true([&] { return gate.is_there.load(); });
+            eventually([&] { return gate.is_there.load(); });
             if (how == "abort") c.abort("enough");
-            if (how == "time limit") std::this_thread::sleep_for(1s);
+            if (how == "time limit") be_late(1s);
             gate.may_go = true;
           });
         }
@@ -352,7 +351,7 @@ TEST_CASE("devices: whatever ends a call between its parts lets streams go on", 
           expect(ends_within(20s, stream), "the graph's second run stands");
         }
         over++;
-        comes_true([&] { return over == 2; });
+        eventually([&] { return over == 2; });
         expect(ends, "the stream stands");
         throw std::runtime_error("told: " + told);
       },

@@ -15,6 +15,7 @@
 #include "devices.hpp"
 #include "support/effort.hpp"
 #include "support/gpu/cuda_on_host.hpp"
+#include "support/real_time.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;
@@ -316,8 +317,8 @@ TEST_CASE("devices: no piece is copied before there is somebody for it, and none
                          : c.recv_async(Block(buffer.data(), kLarge, kByte), 1 - c.rank());
         };
         if (c.rank() == 1) {
-          expect(comes_true([&] { return is_posted.load(); }), "no message");
-          std::this_thread::sleep_for(20ms);
+          expect(eventually([&] { return is_posted.load(); }), "no message");
+          leave_time(20ms);
           expect(stand() == 0, "copied before there was anybody for it");
           call(!sends).wait();
           if (sends) expect(buffer.bytes() == message_bytes(kLarge, 1), "the message");
@@ -325,8 +326,8 @@ TEST_CASE("devices: no piece is copied before there is somebody for it, and none
         }
         auto work = call(sends);
         is_posted = true;
-        expect(comes_true([&] { return stand() == 1; }), "none was begun");
-        std::this_thread::sleep_for(20ms);
+        expect(eventually([&] { return stand() == 1; }), "none was begun");
+        leave_time(20ms);
         const bool is_over = work.test();
         held.reset();
         expect(!is_over, "over before it was copied");
@@ -357,7 +358,7 @@ TEST_CASE("devices: whatever ends a large message, its buffer is not touched any
   const auto meet = [&, at = 0]() mutable {
     at += 2;
     here++;
-    comes_true([&] { return here >= at; });
+    eventually([&] { return here >= at; });
   };
   const auto errors = run_on_devices(
       2,
@@ -378,7 +379,7 @@ TEST_CASE("devices: whatever ends a large message, its buffer is not touched any
         if (rank == 0) held.emplace();
         both_are_here();
         graph ? graph->launch(stream) : call();
-        expect(comes_true([&] { return stand() >= 1; }), "no copy is under way");
+        expect(eventually([&] { return stand() >= 1; }), "no copy is under way");
         if (how == "abort" && rank == 0) c.abort("enough");
         if (how == "close" && rank == 0) c.close();
         if (how != "close" || rank == 1) wait_for_error(c);

@@ -86,9 +86,11 @@ inline void run_processes(
   for (int process = 0; process < ranks.processes; process++) {
     int status = 0;
     const auto child = children[static_cast<std::size_t>(process)];
-    while (waitpid(child, &status, WNOHANG) == 0) {
-      if (std::chrono::steady_clock::now() > limit) kill(child, SIGKILL);
-      std::this_thread::sleep_for(1ms);
+    const auto rest = limit - std::chrono::steady_clock::now();
+    if (!eventually([&] { return waitpid(child, &status, WNOHANG) != 0; },
+                    std::chrono::ceil<std::chrono::milliseconds>(rest))) {
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
     }
     const bool well = ranks.killed.contains(process)
                           ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL

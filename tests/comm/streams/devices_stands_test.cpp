@@ -101,12 +101,13 @@ bool show_how_far_the_device_is() {
     auto work = c.all_reduce_async(Block(sums.data(), 1000, kType), ReduceOp::sum, std::move(call));
     // Waits until a dump shows what `is_awaited` looks for.
     const auto dump_of = [&](const std::function<bool(const dump::UnderWay&)>& is_awaited) {
-      for (int i = 0; i < 10'000; i++) {
-        const auto dump = value_or_throw(dump::parse(c.dump()));
-        if (!dump.under_way.empty() && is_awaited(dump.under_way.front())) return dump;
-        std::this_thread::sleep_for(1ms);
-      }
-      throw std::runtime_error("the call is not shown as it should be: " + c.dump());
+      dump::Dump dump;
+      const auto is_shown = [&] {
+        dump = value_or_throw(dump::parse(c.dump()));
+        return !dump.under_way.empty() && is_awaited(dump.under_way.front());
+      };
+      expect(eventually(is_shown), "the call is not shown as it should be: " + c.dump());
+      return dump;
     };
     const auto has_words = [](const dump::UnderWay& shown, std::string_view words) {
       return shown.device.find(words) != std::string::npos;
@@ -140,7 +141,7 @@ bool show_how_far_the_device_is() {
       expect(dump.last_calls.front().state == dump::State::begun, "the call's state");
     }
     if (++seen == 2) may_go = true;
-    for (int i = 0; i < 20'000 && !may_go; i++) std::this_thread::sleep_for(1ms);
+    static_cast<void>(eventually([&] { return may_go.load(); }));
     if (c.rank() == 0) cuda_on_host_holds_kernels(false);
     held->go_on();
     work.wait();

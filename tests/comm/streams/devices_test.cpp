@@ -372,7 +372,7 @@ TEST_CASE("devices: two threads in blocking collectives are told", "[comm]") {
     const Device sums(Values(10, 1));
     const auto call = [&] { c.all_reduce(Block(sums.data(), 10, kType), ReduceOp::sum); };
     if (c.rank() == 1) {
-      while (refused == 0) std::this_thread::sleep_for(1ms);
+      expect(eventually([&] { return refused > 0; }), "no thread is refused");
       return call();
     }
     const auto errors = run_threads(2, [&](int) {

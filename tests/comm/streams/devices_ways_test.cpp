@@ -16,6 +16,7 @@
 #include "support/effort.hpp"
 #include "support/gpu/cuda_on_host.hpp"
 #include "support/logged.hpp"
+#include "support/real_time.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;
@@ -275,7 +276,7 @@ TEST_CASE("devices: a team's call returns when all ranks have made it", "[comm]"
     const OwnedStream stream;
     const Device sums(Values(100, 1));
     if (c.rank() == 1) {
-      std::this_thread::sleep_for(150ms);
+      be_late(150ms);
       has_called = true;
     }
     const auto work = c.all_reduce_async(Block(sums.data(), 100, kType), ReduceOp::sum, in(stream));
@@ -392,10 +393,10 @@ TEST_CASE("devices: a call may wait for its stream, also where others have made 
         const Device sums(Values(10, 1));
         hold_until(may_go, stream);
         // It exceeds the time after which a waiting call is checked.
-        if (c.rank() == 1) std::this_thread::sleep_for(200ms);
+        if (c.rank() == 1) be_late(200ms);
         auto work = c.all_reduce_async(Block(sums.data(), 10, kType), ReduceOp::sum, in(stream));
         if (c.rank() == 1) {
-          std::this_thread::sleep_for(1s);
+          be_late(1s);
           may_go = true;
         }
         work.wait();
@@ -436,8 +437,7 @@ TEST_CASE("devices: a duplicate that not all ranks call is broken, and goes no o
   const auto said = logged([&] {
     check_all_well(run_on_devices(2, [&](Communicator& c) {
       if (c.rank() == 1) {
-        while (!is_over) std::this_thread::sleep_for(1ms);
-        return;
+        return expect(eventually([&] { return is_over.load(); }), "rank 0 waits");
       }
       const auto copy = c.duplicate({.timeout = 200ms});
       is_over = true;

@@ -251,7 +251,7 @@ std::pair<int, int> tcp_pair() {
   const int b = accept(listener, nullptr, nullptr);
   for (int fd : {a, b}) {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    // BBR, the default of some systems, paces as if there were a network.
+    // BBR, the default of some systems, sends at a rate that it measures.
     setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
   }
   close(listener);

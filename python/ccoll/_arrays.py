@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from _thread import allocate_lock
+from _thread import RLock
 
 TYPE_CHECKING = False  # as mypy takes it; `typing` costs every import some milliseconds
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def pack(x: Any, is_written: bool) -> tuple[Any, Any] | None:
 
         shown = x if hasattr(x, "__array_interface__") or not hasattr(x, "__dlpack__") else numpy.from_dlpack(x)
         target = numpy.asarray(shown)
-    except (ImportError, ValueError, BufferError):
+    except (ImportError, AttributeError, TypeError, ValueError, BufferError, RuntimeError):
         return None
     if is_written and not target.flags.writeable:
         return None
@@ -118,14 +118,21 @@ def pack(x: Any, is_written: bool) -> tuple[Any, Any] | None:
 class Copies:
     """Copies of arrays on which a call works. Called when the call is over, it brings them to their arrays, once."""
 
-    def __init__(self, pairs: list[tuple[Any, Any]]) -> None:
-        self._pairs = pairs
-        self._lock = allocate_lock()
+    def __init__(self) -> None:
+        self._pairs: list[tuple[Any, Any]] = []
+        self._lock = RLock()  # a signal's handler may ask for the result, too
+
+    def add(self, pair: tuple[Any, Any]) -> None:
+        self._pairs.append(pair)
 
     def __call__(self) -> None:
         with self._lock:
             while self._pairs:
-                _assign(*self._pairs.pop())
+                pair = self._pairs[-1]
+                _assign(*pair)
+                # Only then: an exception, such as Ctrl-C's, leaves the rest to the next call.
+                if self._pairs and self._pairs[-1] is pair:
+                    self._pairs.pop()
 
 
 def _assign(copy: Any, target: Any) -> None:

@@ -168,10 +168,10 @@ struct Held::Request {
         "or "
         "128 bits, or bool, in this machine's byte order");
   }
-  [[noreturn]] void not_contiguous() const {
-    wrong_value(
-        "elements in C order, in rows that are equally far apart, or in an array that numpy, torch "
-        "or cupy can copy");
+  [[noreturn]] void not_contiguous(bool is_of_gpu) const {
+    wrong_value(is_of_gpu ? "elements in C order, or an array that torch or cupy can copy"
+                          : "elements in C order, in rows that are equally far apart, or in an "
+                            "array that numpy or torch can copy");
   }
   [[noreturn]] void read_only() const {
     wrong_value("memory that may be written, this is read-only");
@@ -198,7 +198,13 @@ Held::Held(nb::handle object, Access access, const char* call, const char* argum
     request.wrong_type(
         "an array: of numpy or torch, or anything with DLPack, CUDA's array interface or the "
         "buffer protocol");
-  if (is_scattered_ || (is_of_gpu_ && row_length_ > 0)) pack(request);
+  if (!is_scattered_ && (!is_of_gpu_ || row_length_ == 0)) return;
+  try {
+    pack(request);
+  } catch (...) {
+    release();
+    throw;
+  }
 }
 
 template <typename Extent, typename Stride>
@@ -227,7 +233,7 @@ void Held::pack(const Request& request) {
   if (request.access == Access::write && shares_memory_)
     request.wrong_value("elements that do not share memory");
   const nb::object made = helpers().pack(request.object, request.access == Access::write);
-  if (made.is_none()) request.not_contiguous();
+  if (made.is_none()) request.not_contiguous(is_of_gpu_);
   Held copy(made[0], Access::write, request.call, request.argument);
   copy.object_ = object_;
   copy.is_writable_ = is_writable;
@@ -306,7 +312,7 @@ bool Held::take_buffer(const Request& request) {
     type_ = element.type;
     parts_ = element.parts;
     for (int i = 0; view_.suboffsets != nullptr && i < view_.ndim; i++)
-      if (view_.suboffsets[i] >= 0) request.not_contiguous();  // pointers to rows
+      if (view_.suboffsets[i] >= 0) request.not_contiguous(false);  // pointers to rows
     if (PyBuffer_IsContiguous(&view_, 'C') == 0)
       take_rows(
           static_cast<std::size_t>(view_.ndim), [&](auto i) { return view_.shape[i]; },

@@ -27,7 +27,7 @@ struct Helpers {
   nb::object describe;    ///< (object) -> its type, shape and strides, for errors
   nb::object empty;       ///< (like, form, size, count) -> an array, or a tuple (array, finish)
   nb::object pack;        ///< (object, whether it is written) -> (its copy, target), or None
-  nb::object copies;      ///< ([(copy, target)]) -> what copies them back, once, when it is called
+  nb::object copies;      ///< () -> what add((copy, target)) gives it, it copies back when called
   nb::object torch_map;   ///< () -> (torch.Tensor, {dtype: number of a DataType})
   nb::object combine;     ///< (function, in, inout, type) -> None
   nb::object finish_all;  ///< ((arrays, finishes)) -> arrays
@@ -122,11 +122,10 @@ class Arguments {
     options.stream = stream_;
     return options;
   }
-  bool is_in_stream() const { return stream_.has_value(); }
   /// Brings results to where the caller wants them; not valid where they are there.
-  nb::object copies() const {
-    return written_.is_valid() ? helpers().copies(written_) : nb::object();
-  }
+  const nb::object& copies() const { return copies_; }
+  /// The same for memory of a GPU, which takes its place in the stream behind the call.
+  const nb::object& copies_in_stream() const { return copies_in_stream_; }
   std::vector<Held> take() {
     if (first_) more_.push_back(std::move(*first_));
     return std::move(more_);
@@ -135,8 +134,9 @@ class Arguments {
  private:
   Block written(const Held& held) {
     if (held.packed().is_valid()) {
-      if (!written_.is_valid()) written_ = nb::list();
-      nb::cast<nb::list>(written_).append(held.packed());
+      auto& copies = held.stream() ? copies_in_stream_ : copies_;
+      if (!copies.is_valid()) copies = helpers().copies();
+      copies.attr("add")(held.packed());
     }
     return held.block();
   }
@@ -153,7 +153,7 @@ class Arguments {
   std::optional<cudaStream_t> stream_;
   std::optional<Held> first_;  ///< a call in place has one alone, and no vector
   std::vector<Held> more_;
-  nb::object written_;  ///< a list of what is packed and written
+  nb::object copies_, copies_in_stream_;  ///< made before the call begins, which may not fail then
 };
 
 /// Where a result goes: the caller's own array, or a new one.

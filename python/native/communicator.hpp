@@ -126,8 +126,14 @@ void define_both(Class& communicator, const char* name, Blocking blocking, Async
 template <Mode mode>
 nb::object answer(Comm& self, ccoll::Work work, Arguments&& arguments, Outcome outcome) {
   outcome.copies = arguments.copies();
-  // In a stream the copies take their place behind the call.
-  if (arguments.is_in_stream() && outcome.copies.is_valid()) outcome.copies();
+  if (arguments.copies_in_stream().is_valid()) {
+    try {
+      arguments.copies_in_stream()();
+    } catch (...) {
+      leave_alone(std::move(work), arguments.take(), outcome, *self.keeper());
+      throw;
+    }
+  }
   const auto pending = [&] {
     return Pending(std::move(work), arguments.take(), std::move(outcome), self.keeper());
   };

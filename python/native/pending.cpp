@@ -72,6 +72,12 @@ bool test(ccoll::Work& work) {
   return work.test();
 }
 
+/// Whether an operation that is over had no error.
+bool succeeded(const ccoll::Work& work) {
+  const MaybeAway away;
+  return work.error().empty();
+}
+
 /// Whether the operation is over; throws its error.
 bool over_within(ccoll::Work& work, std::chrono::milliseconds limit) {
   try {
@@ -201,7 +207,12 @@ nb::object Outcome::result(const ccoll::Work& work) {
 void leave_alone(ccoll::Work work, std::vector<Held> held, const Outcome& outcome, Keeper& keeper) {
   if (!outcome.copies.is_valid()) return keeper.keep(std::move(work), std::move(held));
   std::unique_ptr<Told> told(new Told{nb::object(), std::move(held), outcome.copies});
-  run_when_over(work, told);
+  try {
+    run_when_over(work, told);
+  } catch (...) {
+    // There is no thread to tell of the end. The memory must stay; nobody waits for the result.
+    keeper.keep(std::move(work), std::move(told->held));
+  }
 }
 
 Pending::~Pending() {
@@ -220,7 +231,10 @@ nb::object Pending::wait(std::optional<double> timeout) {
 bool Pending::done() {
   if (!test(work_)) return false;
   const auto dropped = std::exchange(held_, {});
-  if (const nb::object copies = outcome_.copies; copies.is_valid()) copies();
+  if (outcome_.copies.is_valid() && succeeded(work_)) {
+    const nb::object copies = outcome_.copies;
+    copies();
+  }
   return true;
 }
 

@@ -16,8 +16,8 @@ namespace {
 constexpr int kStepsAtOnce = 16;
 /// All that a link holds: a socket takes it by one system call, and long writes cost it less.
 constexpr std::size_t kBytesAtOnce = kLinkSlots * kCommonSliceBytes;
-/// The limit over all outgoing links when receivers read lent slices in place: they read together
-/// the slices that are lent together.
+/// Shared by all outgoing links where receivers read lent slices in place: they read together the
+/// slices that are lent together. A link has at least kBytesAtOnce.
 constexpr std::size_t kLentBytesAtOnce = 1 << 20;
 
 /// Goes on to the lane's next step, or its next window.

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "support/effort.hpp"
+#include "support/eventually.hpp"
 
 namespace ccoll::testing {
 
@@ -49,14 +50,10 @@ inline bool falls_asleep(pid_t id) {
 class Sleeper {
  public:
   /// Says that it is this thread. Its call must come next.
-  void is_this_thread() {
-    id_ = gettid();
-    id_.notify_all();
-  }
+  void is_this_thread() { id_ = gettid(); }
   /// Whether that thread then falls asleep for good.
   bool sleeps() const {
-    id_.wait(0);
-    return falls_asleep(id_);
+    return eventually([this] { return id_ != 0; }) && falls_asleep(id_);
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <functional>
 #include <thread>
 
+#include "core/deadline.hpp"
 #include "support/effort.hpp"
 
 namespace ccoll::testing {
@@ -14,8 +15,8 @@ namespace ccoll::testing {
 /// Whether `condition` becomes true within `limit`.
 inline bool eventually(const std::function<bool()>& condition,
                        std::chrono::milliseconds limit = kPatience) {
-  const auto end = std::chrono::steady_clock::now() + limit;
-  while (std::chrono::steady_clock::now() < end) {
+  const auto end = deadline_after(limit);
+  while (Clock::now() < end) {
     if (condition()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

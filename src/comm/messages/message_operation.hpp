@@ -71,7 +71,7 @@ struct MessageOperation final : Operation {
 inline void gather_to_link(const MessageOperation& send, std::uint64_t first, std::uint64_t bytes,
                            std::byte* to, std::unique_ptr<std::byte[]>& room) {
   if (bytes == 0) return;
-  if (send.row_bytes > 0 && !room)
+  if (!room && send.row_bytes > 0 && send.row_bytes < kLongRowBytes)
     room = std::make_unique_for_overwrite<std::byte[]>(kGatherRoomBytes);
   const MemoryRange buffer{const_cast<std::byte*>(send.input), send.bytes, send.row_bytes,
                            send.stride_bytes};

@@ -70,10 +70,10 @@ asio::awaitable<Failure> lack_of(tcp::socket& socket, std::uint32_t to) {
   co_return Failure{ErrorKind::exhausted, std::move(message), to};
 }
 
-/// Leaves the pace to the receiver. Within a host nothing gets lost, but BBR, the default of some
-/// systems, paces by what it takes for the rate of a network: then 4 MiB take up to twice as long.
-/// Reno never paces, is in every kernel, and may be chosen by everyone.
-void leave_unpaced(tcp::socket& socket) {
+/// For a link within a host. BBR, the default of some systems, sends at the rate that it measures,
+/// which on loopback may be half of what is possible. Reno goes by what got lost, and nothing does.
+/// It is in every kernel, and everyone may choose it.
+void prefer_reno(tcp::socket& socket) {
   setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
 }
 
@@ -93,7 +93,7 @@ asio::awaitable<Result<std::optional<FileDescriptor>>> try_link(Context context,
     co_return tl::unexpected(std::move(failure));
   }
   auto socket = std::move(*stream).release();
-  if (context->table[id.to].host == context->table[id.from].host) leave_unpaced(socket);
+  if (context->table[id.to].host == context->table[id.from].host) prefer_reno(socket);
   const net::Deadline deadline(socket, kConnectTimeout);
   net::Writer hello_of;
   const std::string hello = write(hello_of, id).take();

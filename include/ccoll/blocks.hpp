@@ -28,8 +28,8 @@ namespace ccoll {
 /// the first two columns of a matrix with 5 rows of 8 are {data, 10, type, 2, 8}. `count` is then a
 /// multiple of `row_length`, and `stride` is at least `row_length`; at most 2^56 bytes are spanned.
 /// Memory between the rows is neither read nor written. Every operation takes such blocks, and
-/// other ranks need not know of the rows: slices are gathered and scattered as they travel. Memory
-/// of a GPU, and collectives of a communicator whose ranks have GPUs, make them Error{unsupported}.
+/// other ranks need not know of the rows: slices are gathered and scattered as they travel. Rows in
+/// memory of a GPU are packed there, by copies in the call's stream.
 struct Block {
   void* data = nullptr;
   std::size_t count = 0;

@@ -198,7 +198,7 @@ Held::Held(nb::handle object, Access access, const char* call, const char* argum
     request.wrong_type(
         "an array: of numpy or torch, or anything with DLPack, CUDA's array interface or the "
         "buffer protocol");
-  if (!is_scattered_ && (!is_of_gpu_ || row_length_ == 0)) return;
+  if (!is_scattered_) return;
   try {
     pack(request);
   } catch (...) {

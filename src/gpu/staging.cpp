@@ -12,7 +12,8 @@
 #include "gpu/staging/device_to_host.hpp"
 #include "gpu/staging/host_to_device.hpp"
 #include "gpu/staging/leases.hpp"
-#include "gpu/staging/rows.hpp"
+#include "gpu/staging/packing.hpp"
+#include "gpu/staging/row_copies.hpp"
 #include "kernels/device/launch.hpp"
 
 namespace ccoll::device {
@@ -97,7 +98,6 @@ class StagedStreamOp final : public StreamOp,
   bool is_over(std::uint32_t step) const override { return parts_reached() > step; }
 
  private:
-  /// No copy goes from one allocation into another.
   std::vector<Rows> rows_of(std::size_t part, std::span<const MemoryRange> ranges) const;
   Status put(cudaStream_t stream, StreamHold& hold);
   /// Put the copies of a part's inputs, and of its results once the host has written them.
@@ -132,6 +132,9 @@ class DeviceStaging final : public Staging {
     CCOLL_TRY(stream_op->take_lease(request));
     return stream_op;
   }
+  Result<std::shared_ptr<std::byte>> room(std::uint64_t bytes) override {
+    return leases_->room(bytes);
+  }
   int device() const override { return leases_->device(); }
   std::uint64_t held_bytes() const override { return leases_->held_bytes(); }
   bool has_block(std::uint64_t bytes) const override { return leases_->has_block(bytes); }
@@ -145,21 +148,6 @@ class DeviceStaging final : public Staging {
  private:
   const std::shared_ptr<Leases> leases_;
 };
-
-enum class Direction { to_host, to_device };
-
-Status copy(const Rows& rows, Direction direction, cudaStream_t stream) {
-  const bool to_host = direction == Direction::to_host;
-  std::byte* const to = to_host ? rows.here : rows.there;
-  const std::byte* const from = to_host ? rows.there : rows.here;
-  const auto to_pitch = to_host ? rows.pitch_here : rows.pitch_there;
-  const auto from_pitch = to_host ? rows.pitch_there : rows.pitch_here;
-  return cuda_status(
-      rows.count == 1 ? cudaMemcpyAsync(to, from, rows.bytes, cudaMemcpyDefault, stream)
-                      : cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, rows.bytes, rows.count,
-                                          cudaMemcpyDefault, stream),
-      fmt::format("copying {} times {} bytes between device and host", rows.count, rows.bytes));
-}
 
 Status StagedStreamOp::enqueue(std::shared_ptr<StreamListener> listener) {
   const CurrentDevice current(leases_->device());
@@ -187,24 +175,13 @@ Status StagedStreamOp::enqueue(std::shared_ptr<StreamListener> listener) {
 std::vector<Rows> StagedStreamOp::rows_of(std::size_t part,
                                           std::span<const MemoryRange> ranges) const {
   std::vector<Rows> all;
-  for (const MemoryRange& range : ranges) {
-    for (std::uint64_t done = 0; done < range.bytes;) {
-      std::byte* const there = range.data + done;
-      std::byte* const here = on_host(there, part);
-      const auto known = bytes_of_allocation_from(there);
-      const auto bytes = std::min(range.bytes - done, known);
-      const auto left = known == UINT64_MAX ? bytes : known;
-      if (all.empty() || !all.back().take(there, here, bytes))
-        all.push_back({.there = there, .left = left, .here = here, .bytes = bytes});
-      done += bytes;
-    }
-  }
+  for (const MemoryRange& range : ranges) add_rows(all, range, on_host(range.data, part));
   return all;
 }
 
 Status StagedStreamOp::put_reads(std::size_t part, cudaStream_t stream, StreamHold& hold) {
   for (const Rows& each : rows_of(part, parts_[part].reads()))
-    CCOLL_TRY(copy(each, Direction::to_host, stream));
+    CCOLL_TRY(copy(each, RowsGo::here, stream));
   if (part > 0) return tell_part_reached(stream, hold);
   if (!stream_) CCOLL_TRY(leases_->in_order(stream));
   CCOLL_TRY(tell_reached(stream, hold));
@@ -217,7 +194,7 @@ Status StagedStreamOp::put_writes(std::size_t part, cudaStream_t stream) {
       lease_, stream,
       {.parts = steps_ + part + 1, .again = is_last && marks_.is_captured, .flushes = flushes_}));
   for (const Rows& each : rows_of(part, parts_[part].writes()))
-    CCOLL_TRY(copy(each, Direction::to_device, stream));
+    CCOLL_TRY(copy(each, RowsGo::there, stream));
   return {};
 }
 
@@ -253,6 +230,7 @@ void StagedStreamOp::release() {
 
 Status StagedStreamOp::put(cudaStream_t stream, StreamHold& hold) {
   CCOLL_TRY(leases_->wait_for_room(lease_, stream));
+  if (lease_.packing) CCOLL_TRY(put_together(*lease_.packing, stream));
   // A part's inputs come to the place of a part whose results have been copied by then, so no word
   // is needed between the two. While the host makes a part, the next one's inputs come, or have
   // come.
@@ -263,6 +241,7 @@ Status StagedStreamOp::put(cudaStream_t stream, StreamHold& hold) {
     for (std::uint32_t step = 1; step <= steps_; ++step) CCOLL_TRY(put_step(step, stream, hold));
     CCOLL_TRY(put_writes(part, stream));
   }
+  if (lease_.packing) CCOLL_TRY(put_apart_on_device(*lease_.packing, stream));
   if (lease_.end) {
     CCOLL_TRY(cuda_status(cudaEventRecord(lease_.end.get(), stream), "recording an event"));
   }

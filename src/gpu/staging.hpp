@@ -34,12 +34,15 @@ class Leases;
 class Staging : public Way {
  public:
   virtual int device() const = 0;
-  /// Host memory held at present, in bytes.
+  /// Host memory, and rooms, held at present, in bytes.
   virtual std::uint64_t held_bytes() const = 0;
   /// Whether a block has room for messages whose streams copy `bytes` bytes.
   virtual bool has_block(std::uint64_t bytes) const = 0;
   /// Whether copying the messages in pieces is better than copying them whole.
   virtual bool suits_pieces(const StreamOpRequest& request) const = 0;
+  /// Memory of the device for a Packing, kept for reuse. Only one thread at a time may call it, or
+  /// stream_op().
+  virtual Result<std::shared_ptr<std::byte>> room(std::uint64_t bytes) = 0;
   /// Takes the ring if that has not happened yet; otherwise the first call that needs it does.
   virtual Status take_ring() = 0;
   /// The streams, events and memory of calls, for other ways of the same communicator.

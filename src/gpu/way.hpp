@@ -186,6 +186,24 @@ struct Copied {
   std::vector<MemoryRange> writes;
 };
 
+/// Rows with gaps between them, and where they lie together while a call is made.
+struct PackedRows {
+  std::byte* rows = nullptr;       ///< the first one, in memory of the device or of the host
+  std::uint64_t row_bytes = 0;     ///< of each
+  std::uint64_t stride_bytes = 0;  ///< from the beginning of a row to the next one's
+  std::uint64_t count = 1;
+  std::byte* together = nullptr;  ///< `count` times `row_bytes`, in such memory as the rows are in
+  bool is_on_device = false;
+  bool is_read = false;     ///< brought together when the stream reaches the call
+  bool is_written = false;  ///< brought apart again behind it
+};
+
+/// All such rows of a call. An operation holds it until its stream has passed.
+struct Packing {
+  std::vector<PackedRows> rows;
+  std::vector<std::shared_ptr<const void>> rooms;  ///< the memory in which they lie together
+};
+
 /// Describes the stream operation to make.
 struct StreamOpRequest {
   /// One part; or several, which the host makes in order. While it makes one, the stream copies for
@@ -201,6 +219,7 @@ struct StreamOpRequest {
   std::span<const MemoryRange> lifted = {};
   std::span<const MemoryRange> landed = {};
   bool flushes = false;  ///< see ExportedRange; the wait for the host flushes
+  std::shared_ptr<const Packing> packing = nullptr;  ///< null if there is none
 
   // These are for a call that a device makes:
   std::shared_ptr<const DeviceProgram> program = nullptr;

@@ -126,26 +126,12 @@ Status check_overlaps(std::string_view call, std::span<const MessageRequest> req
   return {};
 }
 
-/// Rows in memory of a GPU are refused.
-Status check_rows_on_host(const Implementation& communicator, std::string_view call,
-                          const MessageRequest& request) {
-  const auto& block = request.block;
-  if (is_contiguous(block) || !communicator.streams().are_for({&request, 1})) return {};
-  const auto gpu = device::device_of(block.data);
-  if (!gpu) return {};
-  return fail(ErrorKind::unsupported,
-              "{}: a buffer is memory of GPU {} and has gaps between its rows: copy the rows "
-              "together first",
-              call, *gpu);
-}
-
 Result<std::vector<std::shared_ptr<MessageOperation>>> operations_of(
     const Implementation& communicator, std::string_view call,
     std::span<const MessageRequest> requests, const CallOptions& options) {
   std::vector<std::shared_ptr<MessageOperation>> operations;
   operations.reserve(requests.size());
   for (const auto& request : requests) {
-    CCOLL_TRY(check_rows_on_host(communicator, call, request));
     auto operation = operation_of(request, communicator.self().size(), options.label);
     if (!operation) return tl::unexpected(operation.error());
     operations.push_back(std::move(*operation));

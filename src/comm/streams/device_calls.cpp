@@ -28,9 +28,9 @@ std::vector<device::MemoryRange> host_ranges_of(const BufferView& view, std::uin
 
 }  // namespace
 
-Result<std::optional<Work>> Streams::begin_on_device(const Call& call,
-                                                     std::optional<cudaStream_t> stream,
+Result<std::optional<Work>> Streams::begin_on_device(const PackedCall& made,
                                                      const OnDevice& on_device) {
+  const auto& [call, packing, stream] = made;
   const auto width = size_of(call.type);
   const auto in = elems_of(call, Buffer::input, with_.self.rank(), with_.self.size()) * width;
   const auto out = elems_of(call, Buffer::output, with_.self.rank(), with_.self.size()) * width;
@@ -49,23 +49,24 @@ Result<std::optional<Work>> Streams::begin_on_device(const Call& call,
   Submitted submitted;
   {
     const auto submitting = calls_.submitting();
-    auto made = submit(submitting,
-                       {.parts = copied,
-                        .stream = stream,
-                        .program = on_device.program,
-                        .input = call.kind == Kind::barrier ? nullptr : call.input.data,
-                        .output = call.kind == Kind::barrier ? nullptr : call.output.data,
-                        .in_place = call.in_place && copied_input == 0,
-                        .copied_input = copied_input},
-                       {std::make_shared<StreamOperation>()}, prepare);
-    if (!made) return tl::unexpected(made.error());
-    if (!together) return put(submitting, *made, stream, call.label);
+    auto begun = submit(submitting,
+                        {.parts = copied,
+                         .stream = stream,
+                         .packing = packing,
+                         .program = on_device.program,
+                         .input = call.kind == Kind::barrier ? nullptr : call.input.data,
+                         .output = call.kind == Kind::barrier ? nullptr : call.output.data,
+                         .in_place = call.in_place && copied_input == 0,
+                         .copied_input = copied_input},
+                        {std::make_shared<StreamOperation>()}, prepare);
+    if (!begun) return tl::unexpected(begun.error());
+    if (!together) return put(submitting, *begun, stream, call.label);
     if (call_group::is_open()) {
-      put_off(*made, call, stream);
-      return made->work;
+      put_off(*begun, made);
+      return begun->work;
     }
-    CCOLL_TRY(enqueue(submitting, *made));
-    submitted = std::move(*made);
+    CCOLL_TRY(enqueue(submitting, *begun));
+    submitted = std::move(*begun);
   }
   const Entering entering{submitted.is_captured, with_.progress.now(), limit_of(call)};
   for (;;) {
@@ -85,21 +86,19 @@ Clock::time_point Streams::limit_of(const Call& call) const {
 }
 
 /// A thread that makes several ranks' calls would otherwise wait in the first one for the others.
-void Streams::put_off(const Submitted& submitted, const Call& call,
-                      std::optional<cudaStream_t> stream) {
+void Streams::put_off(const Submitted& submitted, const PackedCall& made) {
   struct Entrance {
     Submitted submitted;
-    Call call;
+    PackedCall made;
     std::string label;
-    std::optional<cudaStream_t> stream;
     std::optional<Entering> entering = std::nullopt;  ///< once it is enqueued
     // From then on:
     std::shared_ptr<TimedMutex> mutex = nullptr;  ///< of a communicator that may end before
     std::unique_lock<TimedMutex> lock = {};
   };
   const auto off =
-      std::make_shared<Entrance>(Entrance{submitted, call, std::string(call.label), stream});
-  off->call.label = off->label;
+      std::make_shared<Entrance>(Entrance{submitted, made, std::string(made.call.label)});
+  off->made.call.label = off->label;
   const auto go_on = [this, off](Clock::time_point until) -> Result<bool> {
     if (with_.progress.is_forked()) {
       off->lock.release();  // it is the parent's
@@ -110,18 +109,18 @@ void Streams::put_off(const Submitted& submitted, const Call& call,
       off->lock = std::unique_lock(*off->mutex, until);
       if (!off->lock) return false;
       CCOLL_TRY(enqueue(calls_.submitting(), off->submitted));
-      off->entering = {off->submitted.is_captured, with_.progress.now(), limit_of(off->call)};
+      off->entering = {off->submitted.is_captured, with_.progress.now(), limit_of(off->made.call)};
     }
     const auto entry = enter(*off->submitted.stream_op, *off->entering, until);
     if (!entry) return tl::unexpected(entry.error());
     if (*entry != device::Entry::apart) return *entry == device::Entry::entered;
-    return begin_by_host(off->call, off->stream).map([](const Work&) { return true; });
+    return begin_by_host(off->made).map([](const Work&) { return true; });
   };
   const auto told = [go_on, tell = with_.self.teller(off->label)](Clock::time_point until) {
     return go_on(until).map_error(tell);
   };
   call_group::put_off({.communicator = with_.progress.weak(with_.self),
-                       .stream = stream,
+                       .stream = made.stream,
                        .go_on = told,
                        .together = with_.self.id()});
 }

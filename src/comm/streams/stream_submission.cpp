@@ -73,15 +73,6 @@ bool has_device_memory(const Call& call, Rank rank, Rank size) {
   return is_on_device(call.input, Buffer::input) || is_on_device(call.output, Buffer::output);
 }
 
-/// Kernels and copies take contiguous memory, and all ranks choose them alike.
-tl::unexpected<Failure> rows_on_gpu(const Call& call) {
-  return fail(
-      ErrorKind::unsupported,
-      "{}: a block has gaps between its rows, and the communicator or a buffer is on a GPU: "
-      "copy the rows together first",
-      name_of(call));
-}
-
 /// A pre-multiplied sum's factor, where it is yet to come in memory of a GPU.
 std::optional<device::MemoryRange> factor_range_of(const Call& call) {
   const auto* const place = static_cast<const std::byte*>(call.op.factor_place());
@@ -170,15 +161,7 @@ Result<Streams::Submitted> Streams::submit(const Submitting& /*submitting*/,
                                            const Prepare& prepare) {
   CCOLL_TRY(with_.progress.may_wait());
   auto stream_op = caught([&] { return this->stream_op(request); });
-  if (!stream_op) {
-    // If only this rank lacks something, the others would wait for it.
-    if (stream_op.error().kind == ErrorKind::invalid_argument)
-      return tl::unexpected(stream_op.error());
-    const Owner owned(with_.progress);
-    CCOLL_TRY(with_.failures.usable(owned));
-    with_.failures.threw(owned, stream_op.error());
-    return tl::unexpected(*with_.failures.broken(owned));
-  }
+  if (!stream_op) return tl::unexpected(not_begun(std::move(stream_op.error())));
   const bool is_captured = request.is_captured;
   // A graph's call has nobody to tell how it went.
   if (is_captured) shown.clear();
@@ -235,9 +218,11 @@ Result<Work> Streams::put(const Submitting& submitting, const Submitted& submitt
 
 Result<Work> Streams::begin(Call call, std::optional<cudaStream_t> stream) {
   if (with_.progress.is_forked()) return tl::unexpected(with_.failures.news().value());
-  if ((has_rows(call.input) || has_rows(call.output)) && are_for(call)) return rows_on_gpu(call);
+  const auto packed = pack(call, stream);
+  if (!packed) return tl::unexpected(packed.error());
+  const auto& packing = *packed;
   if (!with_.device_programs.has_way() || !suits_devices(call))
-    return begin_by_host(std::move(call), stream);
+    return begin_by_host({std::move(call), packing, stream});
   CCOLL_TRY(check_buffers(call, with_.self.rank(), with_.self.size(),
                           with_.self.options().device.ordinal));
   // A call that is put off locks when its turn comes: this thread may hold the lock for an earlier
@@ -252,14 +237,46 @@ Result<Work> Streams::begin(Call call, std::optional<cudaStream_t> stream) {
   const auto on_device = with_.device_programs.program_for(calls_.submitting(), call);
   if (!on_device) return tl::unexpected(on_device.error());
   if (on_device->program) {
-    auto begun = begin_on_device(call, stream, *on_device);
+    auto begun = begin_on_device({call, packing, stream}, *on_device);
     if (!begun) return tl::unexpected(std::move(begun.error()));
     if (*begun) return std::move(**begun);
   }
-  return begin_by_host(std::move(call), stream);
+  return begin_by_host({std::move(call), packing, stream});
 }
 
-Result<Work> Streams::begin_by_host(Call call, std::optional<cudaStream_t> stream) {
+Result<std::shared_ptr<const device::Packing>> Streams::pack(Call& call,
+                                                             std::optional<cudaStream_t> stream) {
+  Packer packer = this->packer(stream);
+  if (!has_rows(call.input) && !has_rows(call.output)) return packer.made();
+  // A device that makes the call has no use for rows of the host, either.
+  const bool is_devices = with_.device_programs.has_way() && suits_devices(call);
+  auto packed = packer.pack(call, with_.self.rank(), with_.self.size(), is_devices);
+  if (!packed) return tl::unexpected(not_begun(std::move(packed.error())));
+  return packer.made();
+}
+
+Packer Streams::packer(std::optional<cudaStream_t> stream) {
+  return Packer([this, stream](const device::MemoryRange& range,
+                               std::uint64_t bytes) -> Result<std::shared_ptr<std::byte>> {
+    const auto submitting = calls_.submitting();
+    const device::Copied copied{.reads = {range}, .writes = {}};
+    const auto staging = staging_for({.parts = {&copied, 1}, .stream = stream});
+    if (!staging) return tl::unexpected(staging.error());
+    return (*staging)->room(bytes);
+  });
+}
+
+/// If only this rank lacks something, the others would wait for it.
+Failure Streams::not_begun(Failure failure) {
+  if (failure.kind == ErrorKind::invalid_argument) return failure;
+  const Owner owned(with_.progress);
+  if (const auto usable = with_.failures.usable(owned); !usable) return usable.error();
+  with_.failures.threw(owned, failure);
+  return *with_.failures.broken(owned);
+}
+
+Result<Work> Streams::begin_by_host(PackedCall made) {
+  auto& [call, packing, stream] = made;
   const auto submitting = calls_.submitting();
   const auto divided = in_parts(call);
   if (!divided) return tl::unexpected(divided.error());
@@ -278,7 +295,7 @@ Result<Work> Streams::begin_by_host(Call call, std::optional<cudaStream_t> strea
     if (parts->parts.size() > 1) made.in_stream.parts = std::move(parts);
     return begun_in_order(std::move(made), watched, stream_op, is_captured);
   };
-  auto submitted = submit(submitting, {.parts = copied, .stream = stream},
+  auto submitted = submit(submitting, {.parts = copied, .stream = stream, .packing = packing},
                           {std::make_shared<StreamOperation>()}, prepare);
   if (!submitted) return tl::unexpected(std::move(submitted.error()));
   return put(submitting, *submitted, stream, call.label);
@@ -327,6 +344,10 @@ std::optional<StreamedCall> Streams::begun_in_order(
 Result<Work> Streams::begin(std::vector<std::shared_ptr<MessageOperation>> operations,
                             std::chrono::milliseconds timeout, std::optional<cudaStream_t> stream) {
   if (with_.progress.is_forked()) return tl::unexpected(with_.failures.news().value());
+  Packer packer = this->packer(stream);
+  for (const auto& operation : operations)
+    if (auto packed = packer.pack(*operation); !packed)
+      return tl::unexpected(not_begun(std::move(packed.error())));
   // Held throughout: a message may end only after one that is called later.
   const auto submitting = calls_.submitting();
   bool needs_flush = false;
@@ -367,6 +388,7 @@ Result<Work> Streams::begin(std::vector<std::shared_ptr<MessageOperation>> opera
   };
   auto request = messages.request(stream);
   request.flushes = needs_flush;
+  request.packing = packer.made();
   auto submitted = submit(submitting, request, std::move(shown), prepare);
   if (!submitted) return tl::unexpected(std::move(submitted.error()));
   return put(submitting, *submitted, stream, operations.empty() ? "" : operations.front()->label);

@@ -25,6 +25,7 @@
 #include "comm/progress/progress.hpp"
 #include "comm/streams/device_programs.hpp"
 #include "comm/streams/in_stream.hpp"
+#include "comm/streams/packer.hpp"
 #include "comm/streams/stream_calls.hpp"
 #include "comm/streams/stream_parts.hpp"
 #include "comm/under_way.hpp"
@@ -68,13 +69,19 @@ class Streams {
   Status run(const Call& call);
 
  private:
+  /// A call, its rows packed, for a stream.
+  struct PackedCall {
+    Call call;
+    std::shared_ptr<const device::Packing> packing;  ///< null: it has no rows
+    std::optional<cudaStream_t> stream;
+  };
+
   // device_calls.cpp
   /// Breaks the communicator: a device's result is incomplete.
   void device_failed(Owned owned, const Failure& failure);
   /// Returns nothing if the ranks' streams are captured apart: then the host makes it on all ranks.
   /// Holds the streams' device_submission(), unless this thread's open group has put off calls.
-  Result<std::optional<Work>> begin_on_device(const Call& call, std::optional<cudaStream_t> stream,
-                                              const OnDevice& on_device);
+  Result<std::optional<Work>> begin_on_device(const PackedCall& made, const OnDevice& on_device);
   std::chrono::milliseconds timeout_of(const Call& call) const;
   Clock::time_point limit_of(const Call& call) const;
   /// A call that ranks enter together.
@@ -90,7 +97,13 @@ class Streams {
   Failure not_entered(Owned owned, const Result<device::Entry>& entry, bool is_captured);
 
   // stream_submission.cpp
-  Result<Work> begin_by_host(Call call, std::optional<cudaStream_t> stream);
+  Result<Work> begin_by_host(PackedCall made);
+  /// Gives the call contiguous memory for rows that the stream is to pack.
+  Result<std::shared_ptr<const device::Packing>> pack(Call& call,
+                                                      std::optional<cudaStream_t> stream);
+  Packer packer(std::optional<cudaStream_t> stream);
+  /// The error of a call that could not begin here.
+  Failure not_begun(Failure failure);
   /// Divides the call, if it is large, at its plan's windows.
   Result<DividedCall> in_parts(const Call& call);
   /// Gives a call the host's memory and returns the call that begins at once. Nothing: it begins
@@ -115,7 +128,7 @@ class Streams {
   Result<Work> put(const Submitting& submitting, const Submitted& submitted,
                    std::optional<cudaStream_t> stream, std::string_view label);
   /// In an open group, a call that ranks enter together enters at the group's end.
-  void put_off(const Submitted& submitted, const Call& call, std::optional<cudaStream_t> stream);
+  void put_off(const Submitted& submitted, const PackedCall& made);
   /// Returns the call if it takes its place at once; nothing if captured: then its graph begins it.
   std::optional<StreamedCall> begun_in_order(StreamedCall made, StreamCall& watched,
                                              const std::shared_ptr<device::StreamOp>& stream_op,

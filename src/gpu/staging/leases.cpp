@@ -157,6 +157,7 @@ Result<Lease> Leases::lease(const StreamOpRequest& request, std::uint64_t bytes)
   const BesideCaptures beside;
   sweep();
   Lease lease;
+  lease.packing = request.packing;
   if (!request.is_captured) {
     CCOLL_TRY(take_event(lease.end));
     if (request.program) CCOLL_TRY(take_event(lease.begin));
@@ -175,6 +176,23 @@ Result<Lease> Leases::lease(const StreamOpRequest& request, std::uint64_t bytes)
     return tl::unexpected(std::move(found.error()));
   }
   return lease;
+}
+
+/// The size is a power of two, so that kept memory serves many sizes.
+Result<std::shared_ptr<std::byte>> Leases::room(std::uint64_t bytes) {
+  const auto size = std::bit_ceil(bytes);
+  const auto fits = [size](const Room& room) {
+    return room.bytes == size && room.memory.use_count() == 1;
+  };
+  if (const auto found = std::ranges::find_if(has_.rooms, fits); found != has_.rooms.end())
+    return found->memory;
+  const CurrentDevice current(options_.device);
+  CCOLL_TRY(current.status());
+  const BesideCaptures beside;
+  DeviceMemory memory;
+  CCOLL_TRY(put(allocate_on_device(size), memory));
+  held_bytes_ += size;
+  return has_.rooms.emplace_back(Room{size, std::move(memory)}).memory;
 }
 
 Status Leases::take_event(OwnEvent& to) {

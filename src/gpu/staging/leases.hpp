@@ -31,12 +31,13 @@ struct Lease {
   std::byte* data_on_device = nullptr;
   Words* words = nullptr;
   std::uint64_t words_on_device = 0;
-  std::optional<std::uint64_t> piece;   ///< its number in the ring
-  bool must_wait_for_room = false;      ///< for room in the ring
-  std::optional<std::uint64_t> block;   ///< where it begins, among those for messages
-  std::unique_ptr<PinnedMemory> apart;  ///< or null
-  OwnEvent begin, end;                  ///< recorded before and behind it; null: it is captured
-  OwnStream stream;                     ///< null: the caller's
+  std::optional<std::uint64_t> piece;      ///< its number in the ring
+  bool must_wait_for_room = false;         ///< for room in the ring
+  std::optional<std::uint64_t> block;      ///< where it begins, among those for messages
+  std::unique_ptr<PinnedMemory> apart;     ///< or null
+  OwnEvent begin, end;                     ///< recorded before and behind it; null: it is captured
+  OwnStream stream;                        ///< null: the caller's
+  std::shared_ptr<const Packing> packing;  ///< null: no rows
 };
 
 /// The size of a device buffer for barriers, which read the first half and write the second.
@@ -91,6 +92,8 @@ class Leases final {
   std::uint64_t held_bytes() const { return held_bytes_.load(); }
   const Driver& driver() const { return *driver_; }
   Status take_ring();
+  /// Memory of the device: free again when nobody has the pointer.
+  Result<std::shared_ptr<std::byte>> room(std::uint64_t bytes);
   std::byte* barrier_bytes() const { return has_.barrier.get(); }
   /// For Leases that nobody uses: whether the streams of all their calls have passed them.
   bool is_passed() const;
@@ -118,6 +121,10 @@ class Leases final {
   /// Words that are allocated at a time.
   static constexpr std::size_t kSlab = 512;
 
+  struct Room {
+    std::uint64_t bytes;
+    std::shared_ptr<std::byte> memory;
+  };
   /// Resources of the taker of leases. All are given back while the device is the current one, and
   /// the idle ones, too.
   struct Resources {
@@ -125,6 +132,7 @@ class Leases final {
     OwnEvent behind_default;  ///< recorded in the default stream
     OwnEvent came_last;       ///< recorded in the last stream of ours
     DeviceMemory barrier;
+    std::vector<Room> rooms;
   };
   struct Idle {
     std::vector<MappedMemory> slabs;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// Pieces of device memory, and where they are copied on the host, in as few copies as possible:
-/// pieces of one length at equal distances are rows of one copy. Pure.
+/// Pieces of device memory, and the memory of the host or the device to or from which they are
+/// copied, in as few copies as possible: pieces of one length at equal distances are rows of one
+/// copy. Pure.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +16,7 @@ struct Rows {
 
   std::byte* there;     ///< the first row, on the device
   std::uint64_t left;   ///< bytes of its allocation from there on
-  std::byte* here;      ///< the first row, on the host
+  std::byte* here;      ///< the first row, in the other memory
   std::uint64_t bytes;  ///< of each row
   std::uint64_t count = 1;
   std::uint64_t pitch_there = 0;  ///< from one row to the next

@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "gpu/staging/packing.hpp"
+
 namespace ccoll::device {
 namespace {
 
@@ -96,6 +98,7 @@ Status DeviceStreamOp::put_before() {
     is_begun_.store(true, std::memory_order_release);
   }
   CCOLL_TRY(leases_->wait_for_room(lease_, stream()));
+  if (lease_.packing) CCOLL_TRY(put_together(*lease_.packing, stream()));
   if (copied_input_.bytes > 0 && !has_host_input_) CCOLL_TRY(put_input_copy());
   // The copy also holds the memory until there is room in it.
   const bool holds = !is_captured() && is_in_pinned_memory();
@@ -114,6 +117,7 @@ Status DeviceStreamOp::put_wait_for_host() {
 }
 
 Status DeviceStreamOp::put_behind() {
+  if (lease_.packing) CCOLL_TRY(put_apart_on_device(*lease_.packing, stream()));
   if (is_captured()) return placement_.writes().empty() ? Status() : put_copy(&copy_out);
   return put_end();
 }
@@ -171,6 +175,7 @@ void DeviceStreamOp::copy_out(DeviceStreamOp& stream_op) noexcept {
   if (!stream_op.is_off_.load(std::memory_order_acquire)) {
     for (const MemoryRange& range : stream_op.placement_.writes())
       std::memcpy(range.data, stream_op.placement_.find(range.data), range.bytes);
+    if (stream_op.lease_.packing) apart_on_host(*stream_op.lease_.packing);
   }
   if (!stream_op.is_captured()) stream_op.marks_.passed.store(true, std::memory_order_release);
 }

@@ -128,6 +128,28 @@ inline void check_all_well(const std::vector<std::string>& errors) {
   CHECK(errors == std::vector<std::string>(errors.size()));
 }
 
+/// The GPUs of run_on_gpus().
+inline constexpr int kGpus = 20;
+
+/// Ranks as threads; each has the given GPU, which is its current one.
+inline std::vector<std::string> run_on_gpus(const std::vector<int>& gpu_of_rank,
+                                            const std::function<void(Communicator&)>& body,
+                                            DeviceWay way = DeviceWay::automatic,
+                                            DeviceCopies copies = DeviceCopies::by_size) {
+  cuda_on_host_has(kGpus);
+  const auto store = make_inproc_store();
+  const auto size = static_cast<int>(gpu_of_rank.size());
+  return run_threads(size, [&](int rank) {
+    auto options = options_for("");
+    options.device.ordinal = gpu_of_rank[static_cast<std::size_t>(rank)];
+    options.device.way = way;
+    options.device.copies = copies;
+    check_cuda(cudaSetDevice(options.device.ordinal), "a device");
+    auto communicator = Communicator::create(store, rank, size, options);
+    body(communicator);
+  });
+}
+
 /// Waits until it has an error.
 inline void wait_for_error(const Communicator& c) {
   static_cast<void>(eventually([&] { return !c.error().empty(); }));
@@ -188,8 +210,15 @@ struct Collective {
     return many || kind == Kind::all_to_all ? count * static_cast<std::size_t>(size) : count;
   }
   /// `async`: the form that returns a Work.
+  std::optional<Work> make_on(Communicator& c, const ConstBlock& input, const Block& output,
+                              const CallOptions& options, bool async) const;
+  /// The same on memory without gaps.
   std::optional<Work> make(Communicator& communicator, const void* input, void* output,
-                           const CallOptions& options, bool async) const;
+                           const CallOptions& options, bool async) const {
+    const ConstBlock from(input, elems(true, communicator.size()), type);
+    return make_on(communicator, from, Block(output, elems(false, communicator.size()), type),
+                   options, async);
+  }
   /// Uses a type other than kType; returns when the call does.
   void make_of(DataType type, Communicator& communicator, const void* input, void* output,
                const CallOptions& options) const {
@@ -199,60 +228,41 @@ struct Collective {
   }
 };
 
-inline std::optional<Work> Collective::make(Communicator& c, const void* input, void* output,
-                                            const CallOptions& options, bool async) const {
+inline std::optional<Work> Collective::make_on(Communicator& c, const ConstBlock& input,
+                                               const Block& output, const CallOptions& options,
+                                               bool async) const {
   switch (kind) {
     case Kind::all_reduce:
-      if (async)
-        return c.all_reduce_async(ConstBlock(input, count, type), Block(output, count, type), op,
-                                  options);
-      c.all_reduce(ConstBlock(input, count, type), Block(output, count, type), op, options);
+      if (async) return c.all_reduce_async(input, output, op, options);
+      c.all_reduce(input, output, op, options);
       break;
     case Kind::reduce:
-      if (async)
-        return c.reduce_async(ConstBlock(input, count, type), Block(output, count, type), op, root,
-                              options);
-      c.reduce(ConstBlock(input, count, type), Block(output, count, type), op, root, options);
+      if (async) return c.reduce_async(input, output, op, root, options);
+      c.reduce(input, output, op, root, options);
       break;
     case Kind::broadcast:
-      if (async)
-        return c.broadcast_async(ConstBlock(input, count, type), Block(output, count, type), root,
-                                 options);
-      c.broadcast(ConstBlock(input, count, type), Block(output, count, type), root, options);
+      if (async) return c.broadcast_async(input, output, root, options);
+      c.broadcast(input, output, root, options);
       break;
     case Kind::all_gather:
-      if (async)
-        return c.all_gather_async(ConstBlock(input, count, type),
-                                  Block(output, c.size() * count, type), options);
-      c.all_gather(ConstBlock(input, count, type), Block(output, c.size() * count, type), options);
+      if (async) return c.all_gather_async(input, output, options);
+      c.all_gather(input, output, options);
       break;
     case Kind::reduce_scatter:
-      if (async)
-        return c.reduce_scatter_async(ConstBlock(input, c.size() * count, type),
-                                      Block(output, count, type), op, options);
-      c.reduce_scatter(ConstBlock(input, c.size() * count, type), Block(output, count, type), op,
-                       options);
+      if (async) return c.reduce_scatter_async(input, output, op, options);
+      c.reduce_scatter(input, output, op, options);
       break;
     case Kind::all_to_all:
-      if (async)
-        return c.all_to_all_async(ConstBlock(input, c.size() * count, type),
-                                  Block(output, c.size() * count, type), options);
-      c.all_to_all(ConstBlock(input, c.size() * count, type), Block(output, c.size() * count, type),
-                   options);
+      if (async) return c.all_to_all_async(input, output, options);
+      c.all_to_all(input, output, options);
       break;
     case Kind::gather:
-      if (async)
-        return c.gather_async(ConstBlock(input, count, type), Block(output, c.size() * count, type),
-                              root, options);
-      c.gather(ConstBlock(input, count, type), Block(output, c.size() * count, type), root,
-               options);
+      if (async) return c.gather_async(input, output, root, options);
+      c.gather(input, output, root, options);
       break;
     case Kind::scatter:
-      if (async)
-        return c.scatter_async(ConstBlock(input, c.size() * count, type),
-                               Block(output, count, type), root, options);
-      c.scatter(ConstBlock(input, c.size() * count, type), Block(output, count, type), root,
-                options);
+      if (async) return c.scatter_async(input, output, root, options);
+      c.scatter(input, output, root, options);
       break;
     case Kind::barrier:
       if (async) return c.barrier_async(options);

@@ -9,7 +9,6 @@
 #include <random>
 
 #include "devices.hpp"
-#include "on_gpus.hpp"
 #include "support/effort.hpp"
 #include "support/real_time.hpp"
 

@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "devices.hpp"
-#include "on_gpus.hpp"
 
 using namespace ccoll;
 using namespace ccoll::testing;

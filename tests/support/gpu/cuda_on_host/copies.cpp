@@ -85,15 +85,17 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, const void* from,
   if (to_pitch < width || from_pitch < width || to_pitch > INT32_MAX || from_pitch > INT32_MAX)
     return cudaErrorInvalidPitchValue;
   const std::lock_guard lock(mu);
-  // CUDA requires one allocation on each side: a device's and the host's.
+  // CUDA requires one allocation on each side.
   const auto is_whole = [&](const Stretches& among, const void* place, std::size_t pitch) {
     if (!contains(among, place)) return false;
     const auto& [begin, whole] = *std::prev(among.upper_bound(place));
     return static_cast<const std::byte*>(place) + (height - 1) * pitch + width <=
            static_cast<const std::byte*>(begin) + whole.bytes;
   };
-  const bool is_known = (is_whole(on_device, to, to_pitch) && is_whole(pinned, from, from_pitch)) ||
-                        (is_whole(pinned, to, to_pitch) && is_whole(on_device, from, from_pitch));
+  const auto is_whole_anywhere = [&](const void* place, std::size_t pitch) {
+    return is_whole(on_device, place, pitch) || is_whole(pinned, place, pitch);
+  };
+  const bool is_known = is_whole_anywhere(to, to_pitch) && is_whole_anywhere(from, from_pitch);
   if (!is_known || kind != cudaMemcpyDefault) return cudaErrorInvalidValue;
   auto* const there = seen(static_cast<std::byte*>(to));
   const auto* const here = seen(static_cast<const std::byte*>(from));

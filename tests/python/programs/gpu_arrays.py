@@ -44,14 +44,25 @@ def refused(kind, words, call):
         raise AssertionError(f"not refused: expected {words}")
 
 
+def columns(comm):
+    """Rows that are equally far apart are packed by ccoll, in the array's stream."""
+    rank, size = comm.rank, comm.size
+    matrix = gpu([[1, 2, 3], [4, 5, 6]])
+    comm.all_reduce_async(matrix[:, 1:], matrix[:, 1:]).wait()
+    assert matrix.cpu().tolist() == [[1, 2 * size, 3 * size], [4, 5 * size, 6 * size]]
+    into = gpu([[-1] * 3] * size)
+    comm.all_gather(gpu([rank, rank + 1]), into[:, :2])
+    assert into.cpu().tolist() == [[r, r + 1, -1] for r in range(size)]
+    comm.send_recv(into[:, 1], (rank + 1) % size, into[:, 2], (rank - 1) % size)
+    assert into.cpu().tolist() == [[r, r + 1, r + 1] for r in range(size)]
+
+
 def views(comm):
-    """Rows and other views are packed in the array's stream."""
+    """Other views are packed by torch."""
     size = comm.size
     matrix, into = gpu([[1, 2, 3], [4, 5, 6]]), gpu([[0] * 3] * 4)
     comm.all_reduce(matrix.t(), into.t()[:, ::2])
     assert into.cpu().tolist() == [[size, 2 * size, 3 * size], [0] * 3, [4 * size, 5 * size, 6 * size], [0] * 3]
-    comm.all_reduce_async(matrix[:, 1:], matrix[:, 1:]).wait()
-    assert matrix.cpu().tolist() == [[1, 2 * size, 3 * size], [4, 5 * size, 6 * size]]
 
 
 def main():
@@ -71,6 +82,7 @@ def main():
     assert on_gpu.cpu().tolist() == [size] * 5
     assert comm.all_reduce(gpu([1.0], torch.float64), np.empty(1))[0] == size
 
+    columns(comm)
     # A GPU that the host plays runs no kernels of torch's, which copy what has strides.
     if torch.cuda.get_device_capability(0) > (0, 0):
         views(comm)

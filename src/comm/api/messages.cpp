@@ -221,15 +221,13 @@ bool only_begins(const CallOptions& options) { return options.stream || call_gro
 
 /// The pattern of a message that may go the short way. Nothing also if an argument is wrong, which
 /// checked() reports.
-std::optional<Pattern> short_way(const Implementation& communicator,
-                                 const MessageRequest& request) {
+std::optional<Pattern> short_way(const MessageRequest& request, Rank size) {
   const auto& block = request.block;
   const bool has_any_tag = request.what == What::recv && request.tag == kAnyTag;
   const bool is_right = (block.data != nullptr || block.count == 0) && size_of(block.type) > 0 &&
                         is_contiguous(block) && block.count <= kMostElements && request.peer >= 0 &&
-                        static_cast<Rank>(request.peer) < communicator.self().size() &&
-                        (request.tag >= 0 || has_any_tag);
-  if (!is_right || communicator.streams().are_for({&request, 1})) return std::nullopt;
+                        static_cast<Rank>(request.peer) < size && (request.tag >= 0 || has_any_tag);
+  if (!is_right) return std::nullopt;
   Pattern pattern;
   pattern.from = static_cast<Rank>(request.peer);
   if (!has_any_tag) pattern.tag = static_cast<std::uint32_t>(request.tag);
@@ -242,10 +240,12 @@ struct BlockingRequest : MessagesRequest {
 
   /// Sends and receives short messages. What is left to be made remains in `requests`.
   bool at_once() {
-    if (has_options(options) || call_group::is_open()) return false;
+    if (has_options(options) || call_group::is_open() || communicator->streams().are_for(requests))
+      return false;
     const auto &first = requests.front(), &last = requests.back();
-    const auto way = short_way(*communicator, first);
-    const auto last_way = requests.size() == 1 ? way : short_way(*communicator, last);
+    const auto size = communicator->self().size();
+    const auto way = short_way(first, size);
+    const auto last_way = requests.size() == 1 ? way : short_way(last, size);
     if (!way || !last_way) return false;
     if (requests.size() > 1 &&
         !apart(first.block.data, bytes_of(first.block), last.block.data, bytes_of(last.block)))
@@ -257,16 +257,19 @@ struct BlockingRequest : MessagesRequest {
       if (requests.size() == 1) return true;
       requests = requests.first(1);
     }
-    got = calls.recv_short(owned, first, *way);
-    return got.has_value();
-  }
-
-  /// The result of the only receive.
-  Received received(const Work& work) const {
-    if (got) return *got;
-    return only_begins(options) ? Received{} : work.received();
+    // Written in place: to copy what has just been written in parts is slow.
+    if (calls.recv_short(owned, first, *way, got.emplace())) return true;
+    got.reset();
+    return false;
   }
 };
+
+/// Makes a call with one receive; returns what that got.
+Received receive(BlockingRequest&& request) {
+  const auto work = submit(request);
+  if (request.got) return *request.got;
+  return only_begins(request.options) ? Received{} : work.received();
+}
 
 }  // namespace
 
@@ -283,10 +286,8 @@ Work Communicator::send_async(const ConstBlock& block, int to, int tag,
 }
 
 Received Communicator::recv(const Block& block, int from, int tag, const CallOptions& options) {
-  const std::array requests{MessageRequest::recv(block, from, tag)};
-  BlockingRequest request{{implementation(), "recv", requests, options}};
-  const auto work = submit(request);
-  return request.received(work);
+  return receive(
+      {{implementation(), "recv", std::array{MessageRequest::recv(block, from, tag)}, options}});
 }
 
 Work Communicator::recv_async(const Block& block, int from, int tag, const CallOptions& options) {
@@ -324,11 +325,10 @@ std::optional<Received> Communicator::try_probe(int from, int tag) {
 
 Received Communicator::send_recv(const ConstBlock& out, int to, const Block& in, int from, int tag,
                                  const CallOptions& options) {
-  const std::array requests{MessageRequest::recv(in, from, tag),
-                            MessageRequest::send(out, to, tag)};
-  BlockingRequest request{{implementation(), "send_recv", requests, options}};
-  const auto work = submit(request);
-  return request.received(work);
+  return receive(
+      {{implementation(), "send_recv",
+        std::array{MessageRequest::recv(in, from, tag), MessageRequest::send(out, to, tag)},
+        options}});
 }
 
 Work Communicator::send_recv_async(const ConstBlock& out, int to, const Block& in, int from,

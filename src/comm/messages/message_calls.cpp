@@ -103,26 +103,26 @@ void MessageCalls::flush(Owned owned, const MessageRequest& request, const Patte
   if (const auto* failure = work->failure()) raise(*failure);
 }
 
-std::optional<Received> MessageCalls::recv_short(Owned owned, const MessageRequest& request,
-                                                 const Pattern& from) {
-  if (!with_.failures.is_calm(owned) || !from.from) return std::nullopt;
+bool MessageCalls::recv_short(Owned owned, const MessageRequest& request, const Pattern& from,
+                              Received& got) {
+  if (!with_.failures.is_calm(owned) || !from.from) return false;
   const auto bytes = bytes_of(request.block);
   const auto begun = with_.record.trace_time();
   auto patience =
       SpinPolicy::short_one(with_.planner.is_oversubscribed(), with_.planner.shares_memory());
   const auto keeps_polling = [&] { return !with_.progress.is_wanted() && patience.keep_polling(); };
-  return with_.failures.guarded(owned, [&] {
-    Received got;
+  const auto is_made = with_.failures.guarded(owned, [&] {
     const auto found = with_.under_way.messages(owned).take_now(
         from, static_cast<std::byte*>(request.block.data), bytes, most_short_bytes(),
         request.block.type, got, keeps_polling);
-    if (found != Messages::Found::message) return std::optional<Received>();
+    if (found != Messages::Found::message) return std::optional(false);
     with_.progress.begin(owned);
     const auto tag = static_cast<std::uint32_t>(got.tag);
     with_.record.message_is_over(owned,
                                  {false, request.block.type, *from.from, tag, got.bytes, begun});
-    return std::optional(got);
+    return std::optional(true);
   });
+  return is_made.value_or(false);
 }
 
 }  // namespace ccoll

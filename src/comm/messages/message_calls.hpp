@@ -51,11 +51,10 @@ class MessageCalls {
   /// Returns the message that such a probe finds at this moment.
   Result<std::optional<Received>> look(Owned owned, const Pattern& pattern);
 
-  // The short way of blocking calls of short messages. They return false, or nothing, if the call
-  // has to be made the general way.
+  // The short way of blocking calls of short messages. They return false if the call has to be made
+  // the general way.
   bool send_short(Owned owned, const MessageRequest& request, const Pattern& to);
-  std::optional<Received> recv_short(Owned owned, const MessageRequest& request,
-                                     const Pattern& from);
+  bool recv_short(Owned owned, const MessageRequest& request, const Pattern& from, Received& got);
 
  private:
   Status post(Owned owned, Batch messages, std::chrono::milliseconds timeout);

@@ -219,19 +219,13 @@ struct MessagesRequest {
 /// returned.
 bool only_begins(const CallOptions& options) { return options.stream || call_group::is_open(); }
 
-/// The pattern of a message that may go the short way. Nothing also if an argument is wrong, which
-/// checked() reports.
-std::optional<Pattern> short_way(const MessageRequest& request, Rank size) {
+/// Whether a message may go the short way. Not so if an argument is wrong, which checked() reports.
+bool has_short_way(const MessageRequest& request, Rank size) {
   const auto& block = request.block;
   const bool has_any_tag = request.what == What::recv && request.tag == kAnyTag;
-  const bool is_right = (block.data != nullptr || block.count == 0) && size_of(block.type) > 0 &&
-                        is_contiguous(block) && block.count <= kMostElements && request.peer >= 0 &&
-                        static_cast<Rank>(request.peer) < size && (request.tag >= 0 || has_any_tag);
-  if (!is_right) return std::nullopt;
-  Pattern pattern;
-  pattern.from = static_cast<Rank>(request.peer);
-  if (!has_any_tag) pattern.tag = static_cast<std::uint32_t>(request.tag);
-  return pattern;
+  return (block.data != nullptr || block.count == 0) && size_of(block.type) > 0 &&
+         is_contiguous(block) && block.count <= kMostElements && request.peer >= 0 &&
+         static_cast<Rank>(request.peer) < size && (request.tag >= 0 || has_any_tag);
 }
 
 /// A blocking send, a receive, or a receive and a send in this order.
@@ -242,23 +236,23 @@ struct BlockingRequest : MessagesRequest {
   bool at_once() {
     if (has_options(options) || call_group::is_open() || communicator->streams().are_for(requests))
       return false;
+    const auto has_way = [size = communicator->self().size()](const MessageRequest& request) {
+      return has_short_way(request, size);
+    };
+    if (!std::ranges::all_of(requests, has_way)) return false;
     const auto &first = requests.front(), &last = requests.back();
-    const auto size = communicator->self().size();
-    const auto way = short_way(first, size);
-    const auto last_way = requests.size() == 1 ? way : short_way(last, size);
-    if (!way || !last_way) return false;
     if (requests.size() > 1 &&
         !apart(first.block.data, bytes_of(first.block), last.block.data, bytes_of(last.block)))
       return false;
     auto& calls = communicator->message_calls();
     const Owner owned(communicator->progress(), communicator->under_way());
     if (last.what == What::send) {
-      if (!calls.send_short(owned, last, *last_way)) return false;
+      if (!calls.send_short(owned, last)) return false;
       if (requests.size() == 1) return true;
       requests = requests.first(1);
     }
     // Written in place: to copy what has just been written in parts is slow.
-    if (calls.recv_short(owned, first, *way, got.emplace())) return true;
+    if (calls.recv_short(owned, first, got.emplace())) return true;
     got.reset();
     return false;
   }

@@ -7,6 +7,17 @@
 #include "comm/progress/spin_policy.hpp"
 
 namespace ccoll {
+namespace {
+
+/// The message's rank and tag, of which a receive may take any.
+Pattern pattern_of(const MessageRequest& request) {
+  Pattern pattern;
+  pattern.from = static_cast<Rank>(request.peer);
+  if (request.tag != kAnyTag) pattern.tag = static_cast<std::uint32_t>(request.tag);
+  return pattern;
+}
+
+}  // namespace
 
 std::size_t MessageCalls::most_short_bytes() const {
   // Over wires, the general way places a longer message as it arrives, which the short way cannot.
@@ -66,31 +77,33 @@ Result<std::optional<Received>> MessageCalls::look(Owned owned, const Pattern& p
   return std::move(*found);
 }
 
-bool MessageCalls::send_short(Owned owned, const MessageRequest& request, const Pattern& to) {
+bool MessageCalls::send_short(Owned owned, const MessageRequest& request) {
   if (!with_.failures.is_calm(owned)) return false;
+  const auto to = static_cast<Rank>(request.peer);
+  const auto tag = static_cast<std::uint32_t>(request.tag);
   const auto begun = with_.record.trace_time();
   const auto bytes = bytes_of(request.block);
   if (bytes > most_short_bytes()) return false;
   const auto sent = with_.failures.guarded(owned, [&] {
     return std::optional(with_.under_way.messages(owned).send_now(
-        to, static_cast<const std::byte*>(request.block.data), bytes, request.block.type));
+        {to, tag}, static_cast<const std::byte*>(request.block.data), bytes, request.block.type));
   });
   if (!sent || *sent == Messages::Sent::no) return false;
   with_.progress.begin(owned);
   if (*sent == Messages::Sent::flushing) {
-    flush(owned, request, to);
+    flush(owned, request);
     return true;
   }
-  with_.record.message_is_over(owned, {true, request.block.type, *to.from, *to.tag, bytes, begun});
+  with_.record.message_is_over(owned, {true, request.block.type, to, tag, bytes, begun});
   return true;
 }
 
-void MessageCalls::flush(Owned owned, const MessageRequest& request, const Pattern& to) {
+void MessageCalls::flush(Owned owned, const MessageRequest& request) {
   auto& failures = with_.failures;
   // The message is sent: without memory to wait for it, the communicator breaks.
   const auto work = failures.guarded(owned, [&] {
     auto operation = std::make_shared<MessageOperation>();
-    operation->pattern = to;
+    operation->pattern = pattern_of(request);
     operation->bytes = bytes_of(request.block);
     operation->type = request.block.type;
     with_.limits.set(owned, *operation, with_.progress.now(), {});
@@ -103,9 +116,9 @@ void MessageCalls::flush(Owned owned, const MessageRequest& request, const Patte
   if (const auto* failure = work->failure()) raise(*failure);
 }
 
-bool MessageCalls::recv_short(Owned owned, const MessageRequest& request, const Pattern& from,
-                              Received& got) {
-  if (!with_.failures.is_calm(owned) || !from.from) return false;
+bool MessageCalls::recv_short(Owned owned, const MessageRequest& request, Received& got) {
+  if (!with_.failures.is_calm(owned)) return false;
+  const auto pattern = pattern_of(request);
   const auto bytes = bytes_of(request.block);
   const auto begun = with_.record.trace_time();
   auto patience =
@@ -113,13 +126,13 @@ bool MessageCalls::recv_short(Owned owned, const MessageRequest& request, const 
   const auto keeps_polling = [&] { return !with_.progress.is_wanted() && patience.keep_polling(); };
   const auto is_made = with_.failures.guarded(owned, [&] {
     const auto found = with_.under_way.messages(owned).take_now(
-        from, static_cast<std::byte*>(request.block.data), bytes, most_short_bytes(),
+        pattern, static_cast<std::byte*>(request.block.data), bytes, most_short_bytes(),
         request.block.type, got, keeps_polling);
     if (found != Messages::Found::message) return std::optional(false);
     with_.progress.begin(owned);
     const auto tag = static_cast<std::uint32_t>(got.tag);
     with_.record.message_is_over(owned,
-                                 {false, request.block.type, *from.from, tag, got.bytes, begun});
+                                 {false, request.block.type, *pattern.from, tag, got.bytes, begun});
     return std::optional(true);
   });
   return is_made.value_or(false);

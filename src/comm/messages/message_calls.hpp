@@ -51,15 +51,15 @@ class MessageCalls {
   /// Returns the message that such a probe finds at this moment.
   Result<std::optional<Received>> look(Owned owned, const Pattern& pattern);
 
-  // The short way of blocking calls of short messages. They return false if the call has to be made
-  // the general way.
-  bool send_short(Owned owned, const MessageRequest& request, const Pattern& to);
-  bool recv_short(Owned owned, const MessageRequest& request, const Pattern& from, Received& got);
+  // The short way of blocking calls of short messages, to or from a given rank, arguments already
+  // checked. They return false if the call has to be made the general way.
+  bool send_short(Owned owned, const MessageRequest& request);
+  bool recv_short(Owned owned, const MessageRequest& request, Received& got);
 
  private:
   Status post(Owned owned, Batch messages, std::chrono::milliseconds timeout);
   /// Waits until the link has taken a pushed message.
-  void flush(Owned owned, const MessageRequest& request, const Pattern& to);
+  void flush(Owned owned, const MessageRequest& request);
   /// Limit of a blocking message on the short way.
   std::size_t most_short_bytes() const;
 

@@ -21,22 +21,18 @@ struct TalkingRanks {
       moved = receiver.round() || moved;
     }
   }
-  bool send_short(const std::vector<float>& values, std::uint32_t tag = 7) {
+  bool send_short(const std::vector<float>& values) {
     const Owner owned(sender.progress);
-    return sender.message_calls.send_short(owned, request(values), {1, tag});
+    return sender.message_calls.send_short(owned, MessageRequest::send(values, 1, kTag));
   }
-  std::optional<Received> recv_short(std::vector<float>& values, std::uint32_t tag = 7) {
+  std::optional<Received> recv_short(std::vector<float>& values, int tag = kTag) {
     const Owner owned(receiver.progress);
+    const auto request = MessageRequest::recv(values, 0, tag);
     Received got;
-    if (!receiver.message_calls.recv_short(owned, request(values), {0, tag}, got))
-      return std::nullopt;
+    if (!receiver.message_calls.recv_short(owned, request, got)) return std::nullopt;
     return got;
   }
-  static MessageRequest request(const std::vector<float>& values) {
-    MessageRequest made;
-    made.block = {const_cast<float*>(values.data()), values.size(), DataType::float32};
-    return made;
-  }
+  static constexpr int kTag = 7;
 };
 
 }  // namespace
@@ -59,6 +55,10 @@ TEST_CASE("message calls: the short way is open once the general way has opened 
   CHECK(got->from == 0);
   CHECK(got->count == 3);
   CHECK(in == out);
+  CHECK(ranks.send_short(out));
+  const auto another = ranks.recv_short(in, kAnyTag);
+  REQUIRE(another);
+  CHECK(another->tag == TalkingRanks::kTag);
 }
 
 TEST_CASE("message calls: while anything is under way, or wrong, the short way is closed",

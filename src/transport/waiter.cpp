@@ -44,9 +44,10 @@ Result<std::shared_ptr<Waiter>> Waiter::make(std::shared_ptr<Chime> chime) {
 
 void Waiter::sleep(std::chrono::nanoseconds limit) {
   const auto end = deadline_after(limit);
+  const int sockets = socket_set();
   const auto lease =
-      has_sockets() || limit.count() <= 0 ? Chime::Lease() : doorbell_->chime().lease_set();
-  const int set = has_sockets() ? sockets_.number() : lease.descriptor();
+      sockets >= 0 || limit.count() <= 0 ? Chime::Lease() : doorbell_->chime().lease_set();
+  const int set = sockets >= 0 ? sockets : lease.descriptor();
   // A ring for another waiter ends no sleep.
   for (auto left = limit;; left = end - Clock::now()) {
     const bool is_over = rung() || left.count() <= 0;
@@ -58,27 +59,27 @@ void Waiter::sleep(std::chrono::nanoseconds limit) {
 }
 
 Status Waiter::watch(int fd) {
-  if (!has_sockets()) {
+  const auto sockets = sockets_.lock();
+  if (!sockets->open()) {
     auto set = doorbell_->chime().make_set();
     if (!set) return tl::unexpected(set.error());
-    sockets_ = std::move(*set);
+    *sockets = std::move(*set);
+    socket_set_.store(sockets->number(), std::memory_order_release);
     // A thread that sleeps on another set must switch to this one.
     ring();
   }
   epoll_event event{};
   event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
   event.data.u64 = static_cast<std::uint64_t>(fd);
-  if (epoll_ctl(sockets_.number(), EPOLL_CTL_ADD, fd, &event) != 0)
+  if (epoll_ctl(sockets->number(), EPOLL_CTL_ADD, fd, &event) != 0)
     return fail(ErrorKind::exhausted, "epoll_ctl: {}", os_error(errno));
   return {};
 }
 
 Waiter::Place Waiter::place() {
   Place place;
-  if (has_sockets()) {
-    place.sockets_ = sockets_.number();
-    return place;
-  }
+  place.sockets_ = socket_set();
+  if (place.sockets_ >= 0) return place;
   place.lease_ = doorbell_->chime().lease_set();
   // Left over from rings for others.
   if (place.descriptor() >= 0) take_events(place.descriptor(), 0);

@@ -4,17 +4,19 @@
 /// A communicator's threads sleep here until peers or the service thread ring its bell, or
 /// something happens at its sockets. It has descriptors of its own only if it watches sockets.
 ///
-/// Any thread may ring it, and ask whether a sleep is announced. All else is for one thread at a
-/// time, the user of the communicator's links (transport/link.hpp).
+/// Any thread may ring it, ask whether a sleep is announced, and have it watch a socket. All else
+/// is for one thread at a time, the user of the communicator's links (transport/link.hpp).
 
 #include <poll.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <vector>
 
 #include "core/result.hpp"
 #include "system/file_descriptor.hpp"
+#include "system/locks.hpp"
 #include "transport/chime.hpp"
 #include "transport/doorbell.hpp"
 
@@ -44,7 +46,7 @@ class Waiter {
   /// For peers in other processes to ring.
   const std::shared_ptr<Doorbell>& doorbell() const { return doorbell_; }
 
-  /// Wakes on any change of `fd`'s readiness, edge-triggered, until it is closed.
+  /// Wakes on any change of `fd`'s readiness, edge-triggered, until it is closed. Thread-safe.
   Status watch(int fd);
 
   /// For sleeps by other means than sleep(), such as Asio's: a descriptor that becomes readable
@@ -69,12 +71,14 @@ class Waiter {
   friend class CommonSleep;
   explicit Waiter(std::shared_ptr<Doorbell> doorbell)
       : doorbell_(std::move(doorbell)), seen_(doorbell_->rings()) {}
-  bool has_sockets() const { return sockets_.open(); }
+  /// The set that sockets_ owns; -1 until watch().
+  int socket_set() const { return socket_set_.load(std::memory_order_acquire); }
+  bool has_sockets() const { return socket_set() >= 0; }
 
   const std::shared_ptr<Doorbell> doorbell_;
-  // for the links' user alone
-  FileDescriptor sockets_;  ///< epoll set of watched sockets and chime; closed until watch()
-  std::uint32_t seen_;      ///< the bell's rings
+  Guarded<FileDescriptor> sockets_;   ///< epoll set of watched sockets and chime
+  std::atomic<int> socket_set_ = -1;  ///< its number, once it is made
+  std::uint32_t seen_;                ///< the bell's rings; for the links' user alone
 };
 
 /// A sleep at several waiters at once, by a thread that is the user of the links of all of them.

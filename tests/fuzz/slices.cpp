@@ -104,8 +104,8 @@ void run(std::string_view slices, std::size_t at_a_time, bool offers, bool check
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) != 0) return;
   const FileDescriptor peer(ends[1]);
-  auto connection = std::make_shared<Delivery<FileDescriptor>>();
-  connection->deliver(FileDescriptor(ends[0]));
+  auto connection = std::make_shared<Delivery<tcp::Connection>>();
+  connection->deliver(tcp::Connection{FileDescriptor(ends[0])});
   std::optional<std::string> checked_as;
   if (checked) checked_as = "the link";
   tcp::TcpReceiveLink link(1, connection, waiter, checked_as);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/eventfd.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <latch>
@@ -41,6 +43,28 @@ TEST_CASE("waiter: a ring ends the present sleep, and the next when nobody sleep
   });
   CHECK(time_of([&] { waiter->sleep(10s); }) < 5s);
   other.join();
+}
+
+TEST_CASE("waiter: another thread may have it watch sockets, also during a sleep",
+          "[transport][unit]") {
+  for (int i = 0; i < 20; i++) {
+    const auto waiter = Waiter::make().value();
+    const FileDescriptor first(eventfd(0, EFD_CLOEXEC)), second(eventfd(0, EFD_CLOEXEC));
+    int watched = 0;
+    std::thread other([&] {
+      for (const auto* each : {&first, &second}) {
+        watched += waiter->watch(each->number()) ? 1 : 0;
+        eventfd_write(each->number(), 1);
+      }
+    });
+    // Some sleeps may end by the ring for the first socket, and others by the sockets.
+    CHECK(time_of([&] { waiter->sleep(10s); }) < 5s);
+    other.join();
+    CHECK(watched == 2);
+    waiter->sleep(0s);
+    eventfd_write(second.number(), 1);
+    CHECK(time_of([&] { waiter->sleep(10s); }) < 5s);
+  }
 }
 
 TEST_CASE("waiter: who looks before it sleeps misses no news", "[transport][stress]") {

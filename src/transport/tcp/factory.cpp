@@ -54,6 +54,19 @@ void ring(const std::weak_ptr<Waiter>& waiter) {
   if (const auto awaits = waiter.lock()) awaits->ring();
 }
 
+/// Does on the service thread what the link would otherwise do in its first call. What fails, the
+/// link tries again, and says why.
+Connection made_ready(FileDescriptor socket, const std::shared_ptr<Waiter>& waiter,
+                      std::size_t staging) {
+  Connection made{std::move(socket)};
+  made.is_watched = waiter && waiter->watch(made.socket.number());
+  static_cast<void>(caught([&] {
+    made.staging.resize(staging);
+    return Status();
+  }));
+  return made;
+}
+
 /// Reads the report of receiver `to` that it lacks descriptors.
 asio::awaitable<Failure> lack_of(tcp::socket& socket, std::uint32_t to) {
   std::array<char, 4> head;
@@ -120,7 +133,7 @@ asio::awaitable<Result<std::optional<FileDescriptor>>> try_link(Context context,
 /// Hands the connection over as soon as the receiver has a place for it. May outlive the link, but
 /// keeps no descriptors of a communicator that has ended.
 asio::awaitable<void> connect_link(Context context, LinkId id,
-                                   std::shared_ptr<Delivery<FileDescriptor>> connection,
+                                   std::shared_ptr<Delivery<Connection>> connection,
                                    std::weak_ptr<Waiter> waiter, std::shared_ptr<Retries> retries) {
   asio::steady_timer pause(context->service->context());
   for (auto wait = kFirstPause;; wait = std::min(2 * wait, kLongestPause)) {
@@ -128,7 +141,7 @@ asio::awaitable<void> connect_link(Context context, LinkId id,
     if (!tried)
       connection->deliver(std::move(tried.error()));
     else if (*tried)
-      connection->deliver(std::move(**tried));
+      connection->deliver(made_ready(std::move(**tried), waiter.lock(), 0));
     else if (!waiter.expired()) {
       std::error_code ignored;
       pause.expires_after(wait);
@@ -146,7 +159,7 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
 
   Result<std::unique_ptr<SendLink>> open_send(const LinkId& id,
                                               std::shared_ptr<Waiter> waiter) override {
-    auto connection = std::make_shared<Delivery<FileDescriptor>>();
+    auto connection = std::make_shared<Delivery<Connection>>();
     auto retries = std::make_shared<Retries>(0);
     net::spawn(context_->service->context().get_executor(),
                connect_link(context_, id, connection, waiter, retries), "link",
@@ -173,7 +186,7 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
   void listen(std::shared_ptr<Arrivals> arrivals) override { meeting_.listen(std::move(arrivals)); }
   void forget(std::uint64_t communicator) override {
     // The sender needs no more than the close of its connection.
-    meeting_.forget(communicator, [](FileDescriptor) {});
+    meeting_.forget(communicator, [](const Connection&) {});
   }
 
   void accept(tcp::socket socket) override {
@@ -203,11 +216,14 @@ class TcpTransport final : public Transport, public std::enable_shared_from_this
     co_await asio::async_write(socket, asio::buffer(answer),
                                asio::redirect_error(asio::use_awaitable, code));
     if (code || answer[0] != kTaken) co_return;
-    self->meeting_.arrive(id, FileDescriptor(socket.release()));
+    const auto staging =
+        self->context_->works_ahead(id.communicator) ? kLongStaging : kLeastStaging;
+    self->meeting_.arrive(
+        id, made_ready(FileDescriptor(socket.release()), self->meeting_.waiter_of(id), staging));
   }
 
   const Context context_;
-  ArrivalBoard<FileDescriptor> meeting_;
+  ArrivalBoard<Connection> meeting_;
 };
 
 }  // namespace

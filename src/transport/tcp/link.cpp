@@ -18,7 +18,7 @@ namespace {
 /// Bytes read beyond a slice are copied again: read few behind large slices, whose next payload may
 /// be placed directly, and more behind small ones, to save system calls.
 constexpr std::size_t kLargeSlice = 16 << 10;
-constexpr std::size_t kReadAhead = 8 << 10;
+constexpr std::size_t kReadAhead = kLeastStaging / 2;
 static_assert(kReadAhead > kCheckedHeaderBytes);
 
 /// The checksum of a header, without the field that holds it.
@@ -31,14 +31,15 @@ std::uint32_t checksum_of(WireHeader header) {
 
 bool Stream::take_over() {
   if (failure_) return false;
-  if (const Failure* failure = connection_->failure()) {
+  if (const Failure* failure = delivery_->failure()) {
     failure_ = *failure;
     return false;
   }
-  auto socket = connection_->take();
-  if (!socket) return false;
-  socket_ = std::move(*socket);
-  if (auto watched = waiter_->watch(fd()); !watched) lack(std::move(watched.error()));
+  auto connection = delivery_->take();
+  if (!connection) return false;
+  connection_ = std::move(*connection);
+  if (!connection_.is_watched)
+    if (auto watched = waiter_->watch(fd()); !watched) lack(std::move(watched.error()));
   return !failure_;
 }
 
@@ -173,7 +174,7 @@ void TcpReceiveLink::make_space(std::size_t bytes) {
     staged_end_ = staged();
     staged_begin_ = 0;
   }
-  if (staging_.size() < bytes) staging_.resize(std::max<std::size_t>(bytes, 2 * kReadAhead));
+  if (staging_.size() < bytes) staging_.resize(std::max<std::size_t>(bytes, kLeastStaging));
 }
 
 bool TcpReceiveLink::read_some(std::byte* direct, std::size_t direct_bytes,

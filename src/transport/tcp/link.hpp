@@ -22,18 +22,32 @@
 
 namespace ccoll::tcp {
 
+/// A connection as the service thread hands it over, with what it has made ready ahead of the
+/// link's first call.
+struct Connection {
+  FileDescriptor socket;
+  bool is_watched = false;           ///< the link's waiter watches the socket
+  std::vector<std::byte> staging{};  ///< memory for a receiving end
+};
+
 /// The link's stream once it is connected, and the link's failure once it has one.
 class Stream {
  public:
-  Stream(std::uint32_t peer, std::shared_ptr<Delivery<FileDescriptor>> connection,
+  Stream(std::uint32_t peer, std::shared_ptr<Delivery<Connection>> delivery,
          std::shared_ptr<Waiter> waiter)
-      : peer_(peer), connection_(std::move(connection)), waiter_(std::move(waiter)) {}
+      : peer_(peer), delivery_(std::move(delivery)), waiter_(std::move(waiter)) {
+    // A peer may have connected before this end was opened.
+    take_over();
+  }
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
   /// True once connected; takes over the stream if it has just come.
-  bool ready() { return socket_.open() || take_over(); }
-  int fd() const { return socket_.number(); }
+  bool ready() { return connection_.socket.open() || take_over(); }
+  /// Whether it has ever been connected.
+  bool connected() const { return fd() >= 0 || delivery_->there(); }
+  int fd() const { return connection_.socket.number(); }
+  std::vector<std::byte>& staging() { return connection_.staging; }
   std::uint32_t peer() const { return peer_; }
   /// For the errno of a system call on this stream: fails the link unless it only would block.
   void broke(int code);
@@ -49,9 +63,9 @@ class Stream {
   void lack(Failure failure);
 
   const std::uint32_t peer_;
-  const std::shared_ptr<Delivery<FileDescriptor>> connection_;
+  const std::shared_ptr<Delivery<Connection>> delivery_;
   const std::shared_ptr<Waiter> waiter_;
-  FileDescriptor socket_;
+  Connection connection_;
   std::optional<Failure> lost_;  ///< the failure to report, if the peer is lost
   std::optional<Failure> failure_;
 };
@@ -65,12 +79,16 @@ inline constexpr std::size_t kPlainHeaderBytes = sizeof(SliceHeader);
 inline constexpr std::size_t kCheckedHeaderBytes = kPlainHeaderBytes + sizeof(std::uint32_t);
 static_assert(offsetof(WireHeader, payload_checksum) == kPlainHeaderBytes);
 
+/// Memory that a receiving end needs for headers and short slices, and what long ones add.
+inline constexpr std::size_t kLeastStaging = 16 << 10;
+inline constexpr std::size_t kLongStaging = kLeastStaging + kCommonSliceBytes;
+
 /// Connection attempts beyond the first, counted on the service thread.
 using Retries = std::atomic<std::uint64_t>;
 
 class TcpSendLink final : public SendLink {
  public:
-  TcpSendLink(std::uint32_t peer, std::shared_ptr<Delivery<FileDescriptor>> connection,
+  TcpSendLink(std::uint32_t peer, std::shared_ptr<Delivery<Connection>> connection,
               std::shared_ptr<Waiter> waiter, std::shared_ptr<const Retries> retries,
               bool checked = false)
       : stream_(peer, std::move(connection), std::move(waiter)),
@@ -83,7 +101,7 @@ class TcpSendLink final : public SendLink {
   void lend(const SliceHeader& header, const std::byte* data, Copier copier) override;
   bool progress() override;
   bool drained() override { return sent_ == pushed_; }
-  bool connected() const override { return stream_.fd() >= 0; }
+  bool connected() const override { return stream_.connected(); }
   void revoke() override;
   void peer_gone(Departure how, const Failure& why) override {
     if (how == Departure::lost) stream_.fail_with(why);
@@ -117,7 +135,7 @@ class TcpSendLink final : public SendLink {
 class TcpReceiveLink final : public ReceiveLink {
  public:
   /// `checked_as`: the link's name for checksum errors; none: slices carry no checksums.
-  TcpReceiveLink(std::uint32_t peer, std::shared_ptr<Delivery<FileDescriptor>> connection,
+  TcpReceiveLink(std::uint32_t peer, std::shared_ptr<Delivery<Connection>> connection,
                  std::shared_ptr<Waiter> waiter,
                  std::optional<std::string> checked_as = std::nullopt)
       : stream_(peer, std::move(connection), std::move(waiter)),
@@ -128,7 +146,7 @@ class TcpReceiveLink final : public ReceiveLink {
   void offer(std::byte* data, std::size_t bytes) override;
   const View* front() override;
   bool whole() const override { return whole_; }
-  bool connected() const override { return stream_.fd() >= 0; }
+  bool connected() const override { return stream_.connected(); }
   bool begin_read() override { return true; }
   bool pop() override;
   void revoke() override {}
@@ -157,7 +175,7 @@ class TcpReceiveLink final : public ReceiveLink {
   std::uint32_t payload_checksum_ = 0;  ///< of the front slice, as sent
   std::uint64_t popped_ = 0;
   /// Bytes read and not yet delivered: [staged_begin_, staged_end_).
-  std::vector<std::byte> staging_;
+  std::vector<std::byte>& staging_ = stream_.staging();
   std::size_t staged_begin_ = 0;
   std::size_t staged_end_ = 0;
 

@@ -23,7 +23,7 @@ constexpr std::uint64_t kOwnOfTheJob = 4711;
 /// Two ranks of this process, with the messages of one communicator between them.
 class RanksOfAJob {
  public:
-  explicit RanksOfAJob(std::uint64_t communicator) {
+  explicit RanksOfAJob(std::uint64_t communicator, const char* transport = "shm") {
     TransportContext context;
     context.service = net::Service::shared();
     context.job = kOwnOfTheJob;
@@ -40,7 +40,7 @@ class RanksOfAJob {
       residences_[rank].emplace(address);
     }
     for (context.rank = 0; context.rank < 2; context.rank++)
-      sets_[context.rank] = std::make_shared<TransportSet>(context, "shm");
+      sets_[context.rank] = std::make_shared<TransportSet>(context, transport);
     for (std::uint32_t rank = 0; rank < 2; rank++) {
       links_[rank].emplace(communicator, std::vector<std::uint32_t>{0, 1}, sets_[rank],
                            Waiter::make().value());
@@ -70,7 +70,9 @@ bool sends_at_once(Messages& messages) {
 
 TEST_CASE("messages: a small job's first one goes at once, though the other rank does nothing yet",
           "[comm]") {
-  RanksOfAJob two(kOwnOfTheJob);
+  const char* const transport = GENERATE("shm", "tcp");
+  CAPTURE(transport);
+  RanksOfAJob two(kOwnOfTheJob, transport);
   const auto end = std::chrono::steady_clock::now() + 20s;
   bool sent = false;
   while (!sent && std::chrono::steady_clock::now() < end) {

@@ -7,11 +7,16 @@
 #include <cstring>
 #include <string_view>
 
+#include "core/deadline.hpp"
 #include "support/effort.hpp"
+#include "support/eventually.hpp"
 #include "transport/pair.hpp"
 #include "transport/tcp/link.hpp"
 
 namespace ccoll {
+
+using namespace std::chrono_literals;
+
 namespace {
 
 using testing::header;
@@ -19,9 +24,9 @@ using testing::pattern;
 
 constexpr const char* kName = "the link";
 
-std::shared_ptr<Delivery<FileDescriptor>> delivered(int socket) {
-  auto connection = std::make_shared<Delivery<FileDescriptor>>();
-  connection->deliver(FileDescriptor(socket));
+std::shared_ptr<Delivery<tcp::Connection>> delivered(int socket) {
+  auto connection = std::make_shared<Delivery<tcp::Connection>>();
+  connection->deliver(tcp::Connection{FileDescriptor(socket)});
   return connection;
 }
 
@@ -132,6 +137,31 @@ TEST_CASE("tcp: a link within a host has Reno, one to another host what the syst
     CAPTURE(other_host);
     CHECK(reno_sockets() == before + (other_host == 0 ? 1 : 0));
   }
+}
+
+TEST_CASE("tcp: a link is connected, and its socket watched, before anyone looks at it",
+          "[transport][unit]") {
+  const bool receiver_is_late = GENERATE(false, true);
+  CAPTURE(receiver_is_late);
+  testing::Pair pair(*find_transport("tcp"));
+  pair.open_sender();
+  const auto is_connected = [](const auto& link) { return link->connected(); };
+  if (receiver_is_late) REQUIRE(testing::eventually([&] { return is_connected(pair.sender); }));
+  pair.open_receiver();
+  REQUIRE(testing::eventually(
+      [&] { return is_connected(pair.sender) && is_connected(pair.receiver); }));
+  // Until it has seen all that woke it so far.
+  auto& waiter = *pair.waiters[1];
+  const auto sleeps_out = [&](std::chrono::milliseconds limit) {
+    const auto began = Clock::now();
+    waiter.sleep(limit);
+    return Clock::now() - began >= limit;
+  };
+  REQUIRE(testing::eventually([&] { return sleeps_out(50ms); }));
+  pair.sender->push(header(0, 0));
+  CHECK(pair.sender->progress());
+  CHECK_FALSE(sleeps_out(20s));
+  CHECK(pair.receiver->front() != nullptr);
 }
 
 TEST_CASE("tcp: without checksums headers and payloads are all there is on the wire",

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "net/listener.hpp"
 
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <asio/ip/v6_only.hpp>
 #include <asio/post.hpp>
@@ -105,6 +108,24 @@ Result<tcp::endpoint> resolve(asio::io_context& context, const std::string& addr
   return found.begin()->endpoint();
 }
 
+/// The window with which accepted connections begin: what a link writes at a time
+/// (transport/tcp/link.hpp).
+constexpr int kFirstWindow = 512 << 10;
+
+/// Lets connections begin with that window. The system would grant 64 KiB, and more only after some
+/// round trips, which a first call would wait for. Linux makes the receive buffer large enough for
+/// a low-water mark, and accepted sockets inherit it. SO_RCVBUF would fix its size. Must come
+/// before listen(). Without the second and third option the mark would stay, and the window never
+/// grow.
+void open_wide(tcp::acceptor& acceptor) {
+  const auto set = [&](int level, int option, int value) {
+    setsockopt(acceptor.native_handle(), level, option, &value, sizeof value);
+  };
+  set(SOL_SOCKET, SO_RCVLOWAT, kFirstWindow);
+  set(SOL_SOCKET, SO_RCVLOWAT, 1);
+  set(IPPROTO_TCP, TCP_WINDOW_CLAMP, 0);
+}
+
 std::error_code bind(tcp::acceptor& acceptor, const tcp::endpoint& endpoint) {
   std::error_code error, ignored;
   acceptor.close(ignored);
@@ -115,6 +136,7 @@ std::error_code bind(tcp::acceptor& acceptor, const tcp::endpoint& endpoint) {
     // [::] means every address, even if the system's default differs.
     acceptor.set_option(asio::ip::v6_only(false), error);
   }
+  if (!error) open_wide(acceptor);
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(tcp::acceptor::max_listen_connections, error);
   return error;

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,6 +53,14 @@ Result<net::Stream> connect(const std::shared_ptr<net::Service>& service,
   asio::co_spawn(service->context(), connect_into(service, address, token, timeout, outcome),
                  asio::detached);
   return outcome.get_future().get();
+}
+
+/// How many bits wider than 64 KiB the window that this end offers may become.
+unsigned scale_of_window(tcp::socket& socket) {
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  REQUIRE(getsockopt(socket.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &length) == 0);
+  return info.tcpi_rcv_wscale;
 }
 
 std::string message_of(const Result<net::Stream>& result) {
@@ -218,6 +227,32 @@ TEST_CASE("a listener that ends frees its port and every connection in its hello
   CHECK(open_one(net::to_string(endpoint)).has_value());
   silent.clear();
   CHECK(eventually([&] { return open_descriptors() <= before; }));
+}
+
+TEST_CASE("what comes to a listener begins with a wide window, and may get as wide as any",
+          "[core]") {
+  const auto service = net::Service::shared();
+  std::promise<net::Stream> came;
+  const auto listener = net::Listener::open(service, "", "", [&](net::Purpose, net::Stream stream) {
+                          came.set_value(std::move(stream));
+                        }).value();
+  const auto there = connect(service, net::to_string(listener->endpoint()), "");
+  REQUIRE(there);
+  auto accepted = came.get_future().get();
+  asio::io_context context;
+  tcp::acceptor usual(context, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  tcp::socket client(context);
+  client.connect(usual.local_endpoint());
+  auto served = usual.accept();
+
+  asio::socket_base::receive_buffer_size ours, usuals;
+  accepted.socket().get_option(ours);
+  served.get_option(usuals);
+  CHECK(ours.value() >= std::max(usuals.value(), 256 << 10));
+  asio::socket_base::receive_low_watermark mark;
+  accepted.socket().get_option(mark);
+  CHECK(mark.value() == 1);
+  CHECK(scale_of_window(accepted.socket()) == scale_of_window(served));
 }
 
 TEST_CASE("addresses that cannot be listened at are refused with the reason", "[core]") {

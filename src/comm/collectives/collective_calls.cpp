@@ -10,6 +10,12 @@
 #include "system/log.hpp"
 
 namespace ccoll {
+namespace {
+
+/// Elements of a call that is long enough for the links of long calls: 1 MiB.
+constexpr std::uint64_t kLongCount = (1 << 20) / sizeof(float);
+
+}  // namespace
 
 Result<std::shared_ptr<Work::State>> CollectiveCalls::begin(Owned owned, const Call& call,
                                                             const InStream& in_stream) try {
@@ -79,11 +85,10 @@ void CollectiveCalls::rehearse(Owned owned) {
   auto& links = with_.under_way.links(owned);
   for (Rank peer = 0; peer < size; peer++)
     if (peer != rank && !links.opens_ahead(peer)) return;
-  for (const auto kind : {Kind::all_reduce, Kind::all_gather, Kind::all_to_all,
-                          Kind::reduce_scatter, Kind::broadcast, Kind::reduce, Kind::barrier}) {
+  const auto try_plan = [&](Kind kind, std::uint64_t count) {
     Call call;
     call.kind = kind;
-    call.count = 1;
+    call.count = count;
     call.type = DataType::float32;
     call.op = ReduceOp::sum;
     // If this fails, for example for want of memory, a call fails for the same reason and says so.
@@ -91,7 +96,13 @@ void CollectiveCalls::rehearse(Owned owned) {
       return with_.planner.request_for(call).and_then(
           [&](const PlanRequest& request) { return Plan::make(request, links); });
     }));
-  }
+  };
+  for (const auto kind : {Kind::all_reduce, Kind::all_gather, Kind::all_to_all,
+                          Kind::reduce_scatter, Kind::broadcast, Kind::reduce, Kind::barrier})
+    try_plan(kind, 1);
+  // The two trees of a long call have links that short calls do not use. In shared memory there are
+  // better ways.
+  if (!with_.planner.shares_memory()) try_plan(Kind::all_reduce, kLongCount);
 }
 
 Status CollectiveCalls::make_ready(Owned owned, const Call& call, const InStream& in_stream,

@@ -54,8 +54,8 @@ class CollectiveCalls {
 
   /// Fails if a thread is in a blocking collective of this communicator, and `call` is another.
   Status alone(Owned owned, const Call& call) const { return queue(owned).alone(call); }
-  /// Makes plans of short calls and drops them, in a job that opens links ahead. They bring the
-  /// code of first calls into the caches, and open the links of those calls.
+  /// Makes plans of short calls, and of a long one, and drops them, in a job that opens links
+  /// ahead. They bring the code of first calls into the caches, and open the links of those calls.
   void rehearse(Owned owned);
   /// Puts a call into the queue.
   Result<std::shared_ptr<Work::State>> begin(Owned owned, const Call& call,

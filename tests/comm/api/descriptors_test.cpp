@@ -3,6 +3,7 @@
 //   descriptors_test many             more communicators than a usual limit would allow sockets
 //   descriptors_test few TRANSPORT    one rank's limit is nearly reached: all hear of it
 //   descriptors_test start TRANSPORT  the same while it starts
+//   descriptors_test ahead            first calls of a small job over TCP connect to nobody
 // No Catch2: the test forks, and limits apply to the whole process.
 #include <sys/resource.h>
 
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "ccoll/ccoll.hpp"
+#include "rendezvous/identity.hpp"
 #include "support/children.hpp"
 #include "support/directory.hpp"
 #include "support/held.hpp"
@@ -126,12 +128,34 @@ void start(const std::string& transport, rlim_t left) {
   });
 }
 
+/// Links of a small job's first calls are opened as it starts, those that only long calls use, too.
+void ahead() {
+  constexpr int kTwo = 2;
+  if (usable_cores() < kTwo) return;
+  const Directory directory;
+  run_processes(kTwo, [&](int rank) {
+    auto world = Communicator::create(make_file_store(directory.file("store")), rank, kTwo,
+                                      options_for("tcp", 120s));
+    const auto before = held_at_rest().descriptors;
+    for (const std::size_t count : {1, 256 << 10}) {
+      std::vector<float> values(count, 1);
+      world.all_reduce(values);
+      expect(values.front() == kTwo && values.back() == kTwo, "a wrong sum");
+      const auto held = held_now().descriptors;
+      check(held == before, std::to_string(held) + " descriptors after a sum of " +
+                                std::to_string(count) + ", before " + std::to_string(before));
+    }
+    world.barrier();
+  });
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
   const std::string_view what = count > 1 ? arguments[1] : "";
   if (what == "many") run_job("shm", many);
   if (what == "few" && count > 2) run_job(arguments[2], few);
+  if (what == "ahead") ahead();
   constexpr int kMostLeft = 20;
   if (what == "start" && count > 2)
     run_processes(kMostLeft, [&](int i) { start(arguments[2], static_cast<rlim_t>(i) + 1); });

@@ -28,6 +28,8 @@
 
 namespace ccoll {
 
+class Session;
+
 /// A group of ranks. Movable, not copyable. Every call of a communicator that was closed or moved
 /// from is Error{aborted}, except close() and leave(), which do nothing.
 ///
@@ -435,15 +437,13 @@ class CCOLL_API Communicator {
                               const CallOptions& options = {});
   Work batch_async(std::span<const MessageRequest> requests, const CallOptions& options = {});
 
-  class CCOLL_HIDDEN Implementation;
-
  private:
   friend class Mesh;
-  explicit Communicator(std::shared_ptr<Implementation> implementation);
+  explicit Communicator(std::shared_ptr<Session> session);
   /// Throws if there is none any more.
-  const std::shared_ptr<Implementation>& implementation() const;
+  const std::shared_ptr<Session>& session() const;
 
-  std::shared_ptr<Implementation> implementation_;
+  std::shared_ptr<Session> session_;
 };
 
 }  // namespace ccoll

@@ -2,7 +2,7 @@
 // Byte strings: ranks exchange their lengths first, then the strings.
 #include <cstdint>
 
-#include "comm/api/implementation.hpp"
+#include "comm/api/session.hpp"
 #include "comm/call/arguments.hpp"
 #include "comm/call/extent.hpp"
 #include "comm/groups/exchange.hpp"
@@ -10,7 +10,6 @@
 namespace ccoll {
 namespace {
 
-using Implementation = Communicator::Implementation;
 using Lengths = std::vector<std::uint64_t>;
 
 struct ByteCall {
@@ -38,7 +37,7 @@ Status check(const ByteCall& call, Rank size, const CallOptions& options) {
 /// Calls `move` with everyone's lengths and the options for moving the strings. Returns its
 /// strings, so a call that moves them must be over when it returns.
 template <typename Move>
-auto with_lengths(const std::shared_ptr<Implementation>& member, const ByteCall& call,
+auto with_lengths(const std::shared_ptr<Session>& member, const ByteCall& call,
                   const CallOptions& options, Move move) {
   const auto communicator = member;  // another thread may close it meanwhile
   communicator->self().value_or_raise(check(call, communicator->self().size(), options),
@@ -85,7 +84,7 @@ std::string Communicator::broadcast_bytes(std::string_view bytes, int root,
                       rank() == root ? bytes.size() : 0,
                       root};
   return with_lengths(
-      implementation(), call, options, [&](const Lengths& lengths, const CallOptions& until_over) {
+      session(), call, options, [&](const Lengths& lengths, const CallOptions& until_over) {
         std::string received(lengths[static_cast<std::size_t>(root)], '\0');
         broadcast(ConstBlock(bytes.data(), received.size(), DataType::uint8),
                   Block(received.data(), received.size(), DataType::uint8), root, until_over);
@@ -96,7 +95,7 @@ std::string Communicator::broadcast_bytes(std::string_view bytes, int root,
 std::vector<std::string> Communicator::all_gather_bytes(std::string_view bytes,
                                                         const CallOptions& options) {
   const ByteCall call{"all_gather_bytes", kAllGatherBytes, {Kind::all_gather, true}, bytes.size()};
-  return with_lengths(implementation(), call, options,
+  return with_lengths(session(), call, options,
                       [&](const Lengths& lengths, const CallOptions& until_over) {
                         std::vector<std::string> received;
                         const auto outputs = room_for(received, lengths);
@@ -108,7 +107,7 @@ std::vector<std::string> Communicator::all_gather_bytes(std::string_view bytes,
 std::vector<std::string> Communicator::gather_bytes(std::string_view bytes, int root,
                                                     const CallOptions& options) {
   const ByteCall call{"gather_bytes", kGatherBytes, {Kind::gather, true}, bytes.size(), root};
-  return with_lengths(implementation(), call, options,
+  return with_lengths(session(), call, options,
                       [&](const Lengths& lengths, const CallOptions& until_over) {
                         std::vector<std::string> received;
                         std::vector<Block> outputs;

@@ -6,8 +6,8 @@
 #include <utility>
 #include <variant>
 
-#include "comm/api/implementation.hpp"
 #include "comm/api/roads.hpp"
+#include "comm/api/session.hpp"
 #include "comm/call/arguments.hpp"
 #include "comm/call/extent.hpp"
 #include "comm/call/reductions.hpp"
@@ -17,10 +17,8 @@
 namespace ccoll {
 namespace {
 
-using Implementation = Communicator::Implementation;
-
 /// Adds the options to the call; fails if it cannot have them.
-Status take_options(const Implementation& communicator, Call& call, const CallOptions& options) {
+Status take_options(const Session& communicator, Call& call, const CallOptions& options) {
   auto algorithm = algorithm_named(options.algorithm, {call.kind, call.ragged()});
   if (!algorithm) return tl::unexpected(algorithm.error());
   call.algorithm = *algorithm;
@@ -34,7 +32,7 @@ Status take_options(const Implementation& communicator, Call& call, const CallOp
 
 /// A collective that can be made.
 struct CheckedCall {
-  const std::shared_ptr<Implementation> communicator;
+  const std::shared_ptr<Session> communicator;
   Call call;
   const CallOptions& options;
 
@@ -75,14 +73,13 @@ struct CheckedCall {
 /// A collective as its caller asks for it.
 struct CollectiveRequest {
   using Buffers = std::variant<Blocks, BlockLists, BufferPairs>;
-  const std::shared_ptr<Implementation>& communicator;
+  const std::shared_ptr<Session>& communicator;
   Outline outline;
   Buffers buffers;
   const CallOptions& options;
 
-  CollectiveRequest(const std::shared_ptr<Implementation>& made_by, Kind kind,
-                    Buffers asked_buffers, const Reduction& op, const CallOptions& asked_options,
-                    int root = 0)
+  CollectiveRequest(const std::shared_ptr<Session>& made_by, Kind kind, Buffers asked_buffers,
+                    const Reduction& op, const CallOptions& asked_options, int root = 0)
       : communicator(made_by),
         outline{kind, op, static_cast<Rank>(root), made_by->self().rank(), made_by->self().size()},
         buffers(std::move(asked_buffers)),
@@ -120,7 +117,7 @@ struct Question {
 };
 
 /// The call that is asked about, with root 0 if it has one; or why it would be refused.
-Result<Call> imagined_call(const Implementation& communicator, std::string_view operation,
+Result<Call> imagined_call(const Session& communicator, std::string_view operation,
                            std::size_t count, DataType type, const CallOptions& options) {
   const auto collective = collective_named(operation);
   if (!collective) return tl::unexpected(collective.error());
@@ -138,7 +135,7 @@ Result<Call> imagined_call(const Implementation& communicator, std::string_view 
   return made;
 }
 
-Result<Question> question(const Implementation& communicator, std::string_view operation,
+Result<Question> question(const Session& communicator, std::string_view operation,
                           std::size_t count, DataType type, const CallOptions& options) {
   const auto asked = imagined_call(communicator, operation, count, type, options);
   if (!asked) return tl::unexpected(asked.error());
@@ -163,284 +160,275 @@ Result<Question> question(const Implementation& communicator, std::string_view o
 
 }  // namespace
 
-const std::shared_ptr<Communicator::Implementation>& Communicator::implementation() const {
-  if (!implementation_)
+const std::shared_ptr<Session>& Communicator::session() const {
+  if (!session_)
     raise({ErrorKind::aborted, "the communicator was closed, or moved from", std::nullopt});
-  return implementation_;
+  return session_;
 }
 
 void Communicator::all_reduce(const ConstBlock& input, const Block& output, const Reduction& op,
                               const CallOptions& options) {
-  submit(CollectiveRequest(implementation(), Kind::all_reduce, Blocks{input, output}, op, options));
+  submit(CollectiveRequest(session(), Kind::all_reduce, Blocks{input, output}, op, options));
 }
 
 Work Communicator::all_reduce_async(const ConstBlock& input, const Block& output,
                                     const Reduction& op, const CallOptions& options) {
-  return submit(
-      CollectiveRequest(implementation(), Kind::all_reduce, Blocks{input, output}, op, options),
-      Until::begun);
+  return submit(CollectiveRequest(session(), Kind::all_reduce, Blocks{input, output}, op, options),
+                Until::begun);
 }
 
 void Communicator::all_reduce(const Block& buffer, const Reduction& op,
                               const CallOptions& options) {
-  submit(
-      CollectiveRequest(implementation(), Kind::all_reduce, Blocks{buffer, buffer}, op, options));
+  submit(CollectiveRequest(session(), Kind::all_reduce, Blocks{buffer, buffer}, op, options));
 }
 
 Work Communicator::all_reduce_async(const Block& buffer, const Reduction& op,
                                     const CallOptions& options) {
-  return submit(
-      CollectiveRequest(implementation(), Kind::all_reduce, Blocks{buffer, buffer}, op, options),
-      Until::begun);
+  return submit(CollectiveRequest(session(), Kind::all_reduce, Blocks{buffer, buffer}, op, options),
+                Until::begun);
 }
 
 void Communicator::reduce(const ConstBlock& input, const Block& output, const Reduction& op,
                           int root, const CallOptions& options) {
-  submit(
-      CollectiveRequest(implementation(), Kind::reduce, Blocks{input, output}, op, options, root));
+  submit(CollectiveRequest(session(), Kind::reduce, Blocks{input, output}, op, options, root));
 }
 
 Work Communicator::reduce_async(const ConstBlock& input, const Block& output, const Reduction& op,
                                 int root, const CallOptions& options) {
   return submit(
-      CollectiveRequest(implementation(), Kind::reduce, Blocks{input, output}, op, options, root),
+      CollectiveRequest(session(), Kind::reduce, Blocks{input, output}, op, options, root),
       Until::begun);
 }
 
 void Communicator::broadcast(const ConstBlock& input, const Block& output, int root,
                              const CallOptions& options) {
-  submit(CollectiveRequest(implementation(), Kind::broadcast, Blocks{input, output}, ReduceOp::sum,
+  submit(CollectiveRequest(session(), Kind::broadcast, Blocks{input, output}, ReduceOp::sum,
                            options, root));
 }
 
 Work Communicator::broadcast_async(const ConstBlock& input, const Block& output, int root,
                                    const CallOptions& options) {
-  return submit(CollectiveRequest(implementation(), Kind::broadcast, Blocks{input, output},
-                                  ReduceOp::sum, options, root),
+  return submit(CollectiveRequest(session(), Kind::broadcast, Blocks{input, output}, ReduceOp::sum,
+                                  options, root),
                 Until::begun);
 }
 
 void Communicator::broadcast(const Block& buffer, int root, const CallOptions& options) {
-  submit(CollectiveRequest(implementation(), Kind::broadcast, Blocks{buffer, buffer}, ReduceOp::sum,
+  submit(CollectiveRequest(session(), Kind::broadcast, Blocks{buffer, buffer}, ReduceOp::sum,
                            options, root));
 }
 
 Work Communicator::broadcast_async(const Block& buffer, int root, const CallOptions& options) {
-  return submit(CollectiveRequest(implementation(), Kind::broadcast, Blocks{buffer, buffer},
-                                  ReduceOp::sum, options, root),
+  return submit(CollectiveRequest(session(), Kind::broadcast, Blocks{buffer, buffer}, ReduceOp::sum,
+                                  options, root),
                 Until::begun);
 }
 
 void Communicator::all_gather(const ConstBlock& input, const Block& output,
                               const CallOptions& options) {
-  submit(CollectiveRequest(implementation(), Kind::all_gather, Blocks{input, output}, ReduceOp::sum,
+  submit(CollectiveRequest(session(), Kind::all_gather, Blocks{input, output}, ReduceOp::sum,
                            options));
 }
 
 Work Communicator::all_gather_async(const ConstBlock& input, const Block& output,
                                     const CallOptions& options) {
-  return submit(CollectiveRequest(implementation(), Kind::all_gather, Blocks{input, output},
-                                  ReduceOp::sum, options),
-                Until::begun);
+  return submit(
+      CollectiveRequest(session(), Kind::all_gather, Blocks{input, output}, ReduceOp::sum, options),
+      Until::begun);
 }
 
 void Communicator::reduce_scatter(const ConstBlock& input, const Block& output, const Reduction& op,
                                   const CallOptions& options) {
-  submit(CollectiveRequest(implementation(), Kind::reduce_scatter, Blocks{input, output}, op,
-                           options));
+  submit(CollectiveRequest(session(), Kind::reduce_scatter, Blocks{input, output}, op, options));
 }
 
 Work Communicator::reduce_scatter_async(const ConstBlock& input, const Block& output,
                                         const Reduction& op, const CallOptions& options) {
   return submit(
-      CollectiveRequest(implementation(), Kind::reduce_scatter, Blocks{input, output}, op, options),
+      CollectiveRequest(session(), Kind::reduce_scatter, Blocks{input, output}, op, options),
       Until::begun);
 }
 
 void Communicator::all_to_all(const ConstBlock& input, const Block& output,
                               const CallOptions& options) {
-  submit(CollectiveRequest(implementation(), Kind::all_to_all, Blocks{input, output}, ReduceOp::sum,
+  submit(CollectiveRequest(session(), Kind::all_to_all, Blocks{input, output}, ReduceOp::sum,
                            options));
 }
 
 Work Communicator::all_to_all_async(const ConstBlock& input, const Block& output,
                                     const CallOptions& options) {
-  return submit(CollectiveRequest(implementation(), Kind::all_to_all, Blocks{input, output},
-                                  ReduceOp::sum, options),
-                Until::begun);
+  return submit(
+      CollectiveRequest(session(), Kind::all_to_all, Blocks{input, output}, ReduceOp::sum, options),
+      Until::begun);
 }
 
 void Communicator::gather(const ConstBlock& input, const Block& output, int root,
                           const CallOptions& options) {
-  submit(CollectiveRequest(implementation(), Kind::gather, Blocks{input, output}, ReduceOp::sum,
-                           options, root));
+  submit(CollectiveRequest(session(), Kind::gather, Blocks{input, output}, ReduceOp::sum, options,
+                           root));
 }
 
 Work Communicator::gather_async(const ConstBlock& input, const Block& output, int root,
                                 const CallOptions& options) {
-  return submit(CollectiveRequest(implementation(), Kind::gather, Blocks{input, output},
-                                  ReduceOp::sum, options, root),
+  return submit(CollectiveRequest(session(), Kind::gather, Blocks{input, output}, ReduceOp::sum,
+                                  options, root),
                 Until::begun);
 }
 
 void Communicator::scatter(const ConstBlock& input, const Block& output, int root,
                            const CallOptions& options) {
-  submit(CollectiveRequest(implementation(), Kind::scatter, Blocks{input, output}, ReduceOp::sum,
-                           options, root));
+  submit(CollectiveRequest(session(), Kind::scatter, Blocks{input, output}, ReduceOp::sum, options,
+                           root));
 }
 
 Work Communicator::scatter_async(const ConstBlock& input, const Block& output, int root,
                                  const CallOptions& options) {
-  return submit(CollectiveRequest(implementation(), Kind::scatter, Blocks{input, output},
-                                  ReduceOp::sum, options, root),
+  return submit(CollectiveRequest(session(), Kind::scatter, Blocks{input, output}, ReduceOp::sum,
+                                  options, root),
                 Until::begun);
 }
 
 void Communicator::barrier(const CallOptions& options) {
-  submit(CollectiveRequest(implementation(), Kind::barrier, Blocks{kBarrier, kBarrier},
-                           ReduceOp::max, options));
+  submit(CollectiveRequest(session(), Kind::barrier, Blocks{kBarrier, kBarrier}, ReduceOp::max,
+                           options));
 }
 
 Work Communicator::barrier_async(const CallOptions& options) {
-  return submit(CollectiveRequest(implementation(), Kind::barrier, Blocks{kBarrier, kBarrier},
+  return submit(CollectiveRequest(session(), Kind::barrier, Blocks{kBarrier, kBarrier},
                                   ReduceOp::max, options),
                 Until::begun);
 }
 
 void Communicator::all_gather_v(const ConstBlock& input, std::span<const Block> outputs,
                                 const CallOptions& options) {
-  submit(CollectiveRequest(implementation(), Kind::all_gather, BlockLists{{&input, 1}, outputs},
+  submit(CollectiveRequest(session(), Kind::all_gather, BlockLists{{&input, 1}, outputs},
                            ReduceOp::sum, options));
 }
 
 Work Communicator::all_gather_v_async(const ConstBlock& input, std::span<const Block> outputs,
                                       const CallOptions& options) {
-  return submit(CollectiveRequest(implementation(), Kind::all_gather,
-                                  BlockLists{{&input, 1}, outputs}, ReduceOp::sum, options),
+  return submit(CollectiveRequest(session(), Kind::all_gather, BlockLists{{&input, 1}, outputs},
+                                  ReduceOp::sum, options),
                 Until::begun);
 }
 
 void Communicator::reduce_scatter_v(std::span<const ConstBlock> inputs, const Block& output,
                                     const Reduction& op, const CallOptions& options) {
-  submit(CollectiveRequest(implementation(), Kind::reduce_scatter, BlockLists{inputs, {&output, 1}},
-                           op, options));
+  submit(CollectiveRequest(session(), Kind::reduce_scatter, BlockLists{inputs, {&output, 1}}, op,
+                           options));
 }
 
 Work Communicator::reduce_scatter_v_async(std::span<const ConstBlock> inputs, const Block& output,
                                           const Reduction& op, const CallOptions& options) {
-  return submit(CollectiveRequest(implementation(), Kind::reduce_scatter,
-                                  BlockLists{inputs, {&output, 1}}, op, options),
+  return submit(CollectiveRequest(session(), Kind::reduce_scatter, BlockLists{inputs, {&output, 1}},
+                                  op, options),
                 Until::begun);
 }
 
 void Communicator::all_to_all_v(std::span<const ConstBlock> inputs, std::span<const Block> outputs,
                                 const CallOptions& options) {
-  submit(CollectiveRequest(implementation(), Kind::all_to_all, BlockLists{inputs, outputs},
-                           ReduceOp::sum, options));
+  submit(CollectiveRequest(session(), Kind::all_to_all, BlockLists{inputs, outputs}, ReduceOp::sum,
+                           options));
 }
 
 Work Communicator::all_to_all_v_async(std::span<const ConstBlock> inputs,
                                       std::span<const Block> outputs, const CallOptions& options) {
-  return submit(CollectiveRequest(implementation(), Kind::all_to_all, BlockLists{inputs, outputs},
+  return submit(CollectiveRequest(session(), Kind::all_to_all, BlockLists{inputs, outputs},
                                   ReduceOp::sum, options),
                 Until::begun);
 }
 
 void Communicator::gather_v(const ConstBlock& input, std::span<const Block> outputs, int root,
                             const CallOptions& options) {
-  submit(CollectiveRequest(implementation(), Kind::gather, BlockLists{{&input, 1}, outputs},
-                           ReduceOp::sum, options, root));
+  submit(CollectiveRequest(session(), Kind::gather, BlockLists{{&input, 1}, outputs}, ReduceOp::sum,
+                           options, root));
 }
 
 Work Communicator::gather_v_async(const ConstBlock& input, std::span<const Block> outputs, int root,
                                   const CallOptions& options) {
-  return submit(CollectiveRequest(implementation(), Kind::gather, BlockLists{{&input, 1}, outputs},
+  return submit(CollectiveRequest(session(), Kind::gather, BlockLists{{&input, 1}, outputs},
                                   ReduceOp::sum, options, root),
                 Until::begun);
 }
 
 void Communicator::scatter_v(std::span<const ConstBlock> inputs, const Block& output, int root,
                              const CallOptions& options) {
-  submit(CollectiveRequest(implementation(), Kind::scatter, BlockLists{inputs, {&output, 1}},
+  submit(CollectiveRequest(session(), Kind::scatter, BlockLists{inputs, {&output, 1}},
                            ReduceOp::sum, options, root));
 }
 
 Work Communicator::scatter_v_async(std::span<const ConstBlock> inputs, const Block& output,
                                    int root, const CallOptions& options) {
-  return submit(CollectiveRequest(implementation(), Kind::scatter, BlockLists{inputs, {&output, 1}},
+  return submit(CollectiveRequest(session(), Kind::scatter, BlockLists{inputs, {&output, 1}},
                                   ReduceOp::sum, options, root),
                 Until::begun);
 }
 
 void Communicator::all_reduce(std::span<const BufferPair> buffers, const Reduction& op,
                               const CallOptions& options) {
-  submit(CollectiveRequest(implementation(), Kind::all_reduce, buffers, op, options));
+  submit(CollectiveRequest(session(), Kind::all_reduce, buffers, op, options));
 }
 
 Work Communicator::all_reduce_async(std::span<const BufferPair> buffers, const Reduction& op,
                                     const CallOptions& options) {
-  return submit(CollectiveRequest(implementation(), Kind::all_reduce, buffers, op, options),
-                Until::begun);
+  return submit(CollectiveRequest(session(), Kind::all_reduce, buffers, op, options), Until::begun);
 }
 
 void Communicator::reduce(std::span<const BufferPair> buffers, const Reduction& op, int root,
                           const CallOptions& options) {
-  submit(CollectiveRequest(implementation(), Kind::reduce, buffers, op, options, root));
+  submit(CollectiveRequest(session(), Kind::reduce, buffers, op, options, root));
 }
 
 Work Communicator::reduce_async(std::span<const BufferPair> buffers, const Reduction& op, int root,
                                 const CallOptions& options) {
-  return submit(CollectiveRequest(implementation(), Kind::reduce, buffers, op, options, root),
+  return submit(CollectiveRequest(session(), Kind::reduce, buffers, op, options, root),
                 Until::begun);
 }
 
 void Communicator::broadcast(std::span<const BufferPair> buffers, int root,
                              const CallOptions& options) {
-  submit(
-      CollectiveRequest(implementation(), Kind::broadcast, buffers, ReduceOp::sum, options, root));
+  submit(CollectiveRequest(session(), Kind::broadcast, buffers, ReduceOp::sum, options, root));
 }
 
 Work Communicator::broadcast_async(std::span<const BufferPair> buffers, int root,
                                    const CallOptions& options) {
   return submit(
-      CollectiveRequest(implementation(), Kind::broadcast, buffers, ReduceOp::sum, options, root),
+      CollectiveRequest(session(), Kind::broadcast, buffers, ReduceOp::sum, options, root),
       Until::begun);
 }
 
 void Communicator::all_gather(std::span<const BufferPair> buffers, const CallOptions& options) {
-  submit(CollectiveRequest(implementation(), Kind::all_gather, buffers, ReduceOp::sum, options));
+  submit(CollectiveRequest(session(), Kind::all_gather, buffers, ReduceOp::sum, options));
 }
 
 Work Communicator::all_gather_async(std::span<const BufferPair> buffers,
                                     const CallOptions& options) {
-  return submit(
-      CollectiveRequest(implementation(), Kind::all_gather, buffers, ReduceOp::sum, options),
-      Until::begun);
+  return submit(CollectiveRequest(session(), Kind::all_gather, buffers, ReduceOp::sum, options),
+                Until::begun);
 }
 
 void Communicator::reduce_scatter(std::span<const BufferPair> buffers, const Reduction& op,
                                   const CallOptions& options) {
-  submit(CollectiveRequest(implementation(), Kind::reduce_scatter, buffers, op, options));
+  submit(CollectiveRequest(session(), Kind::reduce_scatter, buffers, op, options));
 }
 
 Work Communicator::reduce_scatter_async(std::span<const BufferPair> buffers, const Reduction& op,
                                         const CallOptions& options) {
-  return submit(CollectiveRequest(implementation(), Kind::reduce_scatter, buffers, op, options),
+  return submit(CollectiveRequest(session(), Kind::reduce_scatter, buffers, op, options),
                 Until::begun);
 }
 
 std::string Communicator::transport_to(int peer) const {
   if (peer < 0 || peer >= size())
-    raise(implementation()->self().for_caller(
+    raise(session()->self().for_caller(
         {ErrorKind::invalid_argument,
-         no_such_rank("transport_to: rank", peer, implementation()->self().size()), std::nullopt}));
-  return implementation()->self().value_or_raise(
-      implementation()->self().transport_to(static_cast<Rank>(peer)));
+         no_such_rank("transport_to: rank", peer, session()->self().size()), std::nullopt}));
+  return session()->self().value_or_raise(session()->self().transport_to(static_cast<Rank>(peer)));
 }
 
 std::string Communicator::algorithm_for(std::string_view operation, std::size_t count,
                                         DataType type, const CallOptions& options) const {
-  const auto communicator = implementation();  // another thread may close it meanwhile
+  const auto communicator = session();  // another thread may close it meanwhile
   const auto asked = communicator->self().value_or_raise(
       question(*communicator, operation, count, type, options), options.label);
   const auto chosen = choose(asked.problem, size_of(asked.type), asked.costs, asked.forced);
@@ -449,7 +437,7 @@ std::string Communicator::algorithm_for(std::string_view operation, std::size_t 
 
 std::string Communicator::explain(std::string_view operation, std::size_t count, DataType type,
                                   const CallOptions& options) const {
-  const auto communicator = implementation();
+  const auto communicator = session();
   const auto asked = communicator->self().value_or_raise(
       question(*communicator, operation, count, type, options), options.label);
   return asked.remark + ccoll::explain(asked.problem, asked.type, asked.costs, asked.forced);
@@ -458,7 +446,7 @@ std::string Communicator::explain(std::string_view operation, std::size_t count,
 std::chrono::duration<double, std::nano> Communicator::predicted_time(
     std::string_view operation, std::size_t count, DataType type,
     const CallOptions& options) const {
-  const auto communicator = implementation();
+  const auto communicator = session();
   const auto asked = communicator->self().value_or_raise(
       question(*communicator, operation, count, type, options), options.label);
   const auto chosen = choose(asked.problem, size_of(asked.type), asked.costs, asked.forced);
@@ -469,28 +457,28 @@ std::chrono::duration<double, std::nano> Communicator::predicted_time(
 }
 
 std::string Communicator::dump() const {
-  const auto communicator = implementation();  // another thread may close it meanwhile
+  const auto communicator = session();  // another thread may close it meanwhile
   return communicator->dumps().text();
 }
 
 std::string Communicator::error() const {
-  const auto communicator = implementation();  // another thread may close it meanwhile
+  const auto communicator = session();  // another thread may close it meanwhile
   return communicator->failures().first_text();
 }
 
 std::optional<ErrorKind> Communicator::error_kind() const {
-  const auto communicator = implementation();  // another thread may close it meanwhile
+  const auto communicator = session();  // another thread may close it meanwhile
   const auto failure = communicator->failures().first();
   return failure ? std::optional(failure->kind) : std::nullopt;
 }
 
 void Communicator::abort(std::string_view reason) {
-  const auto communicator = implementation();  // another thread may close it meanwhile
+  const auto communicator = session();  // another thread may close it meanwhile
   communicator->abort(reason);
 }
 
 Counters Communicator::counters() const {
-  const auto communicator = implementation();  // another thread may close it meanwhile
+  const auto communicator = session();  // another thread may close it meanwhile
   return communicator->counters();
 }
 

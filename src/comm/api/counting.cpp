@@ -7,12 +7,12 @@
 #include <string>
 #include <utility>
 
-#include "comm/api/implementation.hpp"
+#include "comm/api/session.hpp"
 #include "comm/progress/owner.hpp"
 
 namespace ccoll {
 
-Counters Communicator::Implementation::counters() {
+Counters Session::counters() {
   const Owner owned(progress_);
   TrafficTable table;
   calls_.add_traffic(owned, table);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "comm/api/implementation.hpp"
+#include "comm/api/session.hpp"
 #include "comm/groups/exchange.hpp"
 #include "core/text.hpp"
 
@@ -47,7 +47,7 @@ void check_axes(const std::vector<Mesh::Axis>& axes, int ranks) {
 Mesh::Mesh(Communicator& communicator, std::vector<Axis> axes, const GroupOptions& options)
     : axes_(std::move(axes)) {
   check_axes(axes_, communicator.size());
-  const auto held = communicator.implementation();  // another thread may close it meanwhile
+  const auto held = communicator.session();  // another thread may close it meanwhile
   held->self().value_or_raise(held->exchange().agree(kMesh, text_of(axes_)));
   coordinates_ = coordinates_of(communicator.rank());
   for (std::size_t i = 0; i < axes_.size(); i++) {

@@ -4,8 +4,8 @@
 #include <array>
 
 #include "ccoll/communicator.hpp"
-#include "comm/api/implementation.hpp"
 #include "comm/api/roads.hpp"
+#include "comm/api/session.hpp"
 #include "comm/call/arguments.hpp"
 #include "comm/call/call_group.hpp"
 #include "comm/call/extent.hpp"
@@ -16,7 +16,6 @@
 namespace ccoll {
 namespace {
 
-using Implementation = Communicator::Implementation;
 using What = MessageRequest::What;
 
 /// Up to this many elements, the size in bytes does not overflow, whatever the type.
@@ -127,8 +126,8 @@ Status check_overlaps(std::string_view call, std::span<const MessageRequest> req
 }
 
 Result<std::vector<std::shared_ptr<MessageOperation>>> operations_of(
-    const Implementation& communicator, std::string_view call,
-    std::span<const MessageRequest> requests, const CallOptions& options) {
+    const Session& communicator, std::string_view call, std::span<const MessageRequest> requests,
+    const CallOptions& options) {
   std::vector<std::shared_ptr<MessageOperation>> operations;
   operations.reserve(requests.size());
   for (const auto& request : requests) {
@@ -144,7 +143,7 @@ Result<std::vector<std::shared_ptr<MessageOperation>>> operations_of(
 /// Messages that can be sent and received.
 struct CheckedMessages {
   // Another thread may close the communicator meanwhile.
-  const std::shared_ptr<Implementation> communicator;
+  const std::shared_ptr<Session> communicator;
   std::span<const MessageRequest> requests;
   std::vector<std::shared_ptr<MessageOperation>> operations;
   const CallOptions& options;
@@ -202,7 +201,7 @@ struct CheckedMessages {
 /// Messages as their caller asks for them.
 struct MessagesRequest {
   // Another thread may close the communicator meanwhile.
-  const std::shared_ptr<Implementation> communicator;
+  const std::shared_ptr<Session> communicator;
   std::string_view call;
   std::span<const MessageRequest> requests;
   const CallOptions& options;
@@ -269,29 +268,29 @@ Received receive(BlockingRequest&& request) {
 
 void Communicator::send(const ConstBlock& block, int to, int tag, const CallOptions& options) {
   submit(BlockingRequest{
-      {implementation(), "send", std::array{MessageRequest::send(block, to, tag)}, options}});
+      {session(), "send", std::array{MessageRequest::send(block, to, tag)}, options}});
 }
 
 Work Communicator::send_async(const ConstBlock& block, int to, int tag,
                               const CallOptions& options) {
-  return submit(MessagesRequest{implementation(), "send",
-                                std::array{MessageRequest::send(block, to, tag)}, options},
-                Until::begun);
+  return submit(
+      MessagesRequest{session(), "send", std::array{MessageRequest::send(block, to, tag)}, options},
+      Until::begun);
 }
 
 Received Communicator::recv(const Block& block, int from, int tag, const CallOptions& options) {
   return receive(
-      {{implementation(), "recv", std::array{MessageRequest::recv(block, from, tag)}, options}});
+      {{session(), "recv", std::array{MessageRequest::recv(block, from, tag)}, options}});
 }
 
 Work Communicator::recv_async(const Block& block, int from, int tag, const CallOptions& options) {
-  return submit(MessagesRequest{implementation(), "recv",
+  return submit(MessagesRequest{session(), "recv",
                                 std::array{MessageRequest::recv(block, from, tag)}, options},
                 Until::begun);
 }
 
 Received Communicator::probe(int from, int tag, const CallOptions& options) {
-  const auto communicator = implementation();
+  const auto communicator = session();
   auto operation = std::make_shared<MessageOperation>();
   operation->what = MessageOperation::What::probe;
   const auto or_raise = [&](auto result) {
@@ -310,7 +309,7 @@ Received Communicator::probe(int from, int tag, const CallOptions& options) {
 }
 
 std::optional<Received> Communicator::try_probe(int from, int tag) {
-  const auto communicator = implementation();
+  const auto communicator = session();
   const auto pattern = communicator->self().value_or_raise(
       pattern_of("try_probe", from, tag, true, communicator->self().size()));
   const Owner owned(communicator->progress());
@@ -320,14 +319,14 @@ std::optional<Received> Communicator::try_probe(int from, int tag) {
 Received Communicator::send_recv(const ConstBlock& out, int to, const Block& in, int from, int tag,
                                  const CallOptions& options) {
   return receive(
-      {{implementation(), "send_recv",
+      {{session(), "send_recv",
         std::array{MessageRequest::recv(in, from, tag), MessageRequest::send(out, to, tag)},
         options}});
 }
 
 Work Communicator::send_recv_async(const ConstBlock& out, int to, const Block& in, int from,
                                    int tag, const CallOptions& options) {
-  return submit(MessagesRequest{implementation(), "send_recv",
+  return submit(MessagesRequest{session(), "send_recv",
                                 std::array{MessageRequest::recv(in, from, tag),
                                            MessageRequest::send(out, to, tag)},
                                 options},
@@ -336,7 +335,7 @@ Work Communicator::send_recv_async(const ConstBlock& out, int to, const Block& i
 
 std::vector<Received> Communicator::batch(std::span<const MessageRequest> requests,
                                           const CallOptions& options) {
-  const auto work = submit(MessagesRequest{implementation(), "batch", requests, options});
+  const auto work = submit(MessagesRequest{session(), "batch", requests, options});
   std::vector<Received> received;
   if (only_begins(options)) return received;
   for (const auto& operation : work.state().operations)
@@ -346,7 +345,7 @@ std::vector<Received> Communicator::batch(std::span<const MessageRequest> reques
 
 Work Communicator::batch_async(std::span<const MessageRequest> requests,
                                const CallOptions& options) {
-  return submit(MessagesRequest{implementation(), "batch", requests, options}, Until::begun);
+  return submit(MessagesRequest{session(), "batch", requests, options}, Until::begun);
 }
 
 }  // namespace ccoll

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "ccoll/communicator.hpp"
-#include "comm/api/implementation.hpp"
+#include "comm/api/session.hpp"
 #include "comm/groups/unique_id.hpp"
 #include "core/deadline.hpp"
 #include "core/patience.hpp"
@@ -152,10 +152,8 @@ std::vector<Communicator> side_by_side(
   return all;
 }
 
-std::shared_ptr<Communicator::Implementation> start_up(const std::shared_ptr<Store>& store,
-                                                       int rank, int size,
-                                                       const CommunicatorOptions& options,
-                                                       bool is_whole_job = false) {
+std::shared_ptr<Session> start_up(const std::shared_ptr<Store>& store, int rank, int size,
+                                  const CommunicatorOptions& options, bool is_whole_job = false) {
   check_rank(rank, size);
   check_limit(options);
   check_warning(options);
@@ -167,7 +165,7 @@ std::shared_ptr<Communicator::Implementation> start_up(const std::shared_ptr<Sto
                                   static_cast<std::uint32_t>(size), options, is_whole_job));
   const auto job = member->control().job();
   auto everyone = Group::whole_job(member->table().size(), member->rank());
-  auto made = Communicator::Implementation::make(member, job, options, std::move(everyone));
+  auto made = Session::make(member, job, options, std::move(everyone));
   // The others have begun: leaving alone would not tell them why.
   if (!made)
     member->control().flood(
@@ -180,28 +178,28 @@ std::shared_ptr<Communicator::Implementation> start_up(const std::shared_ptr<Sto
 /// hold it for a moment, to deliver news, and so may threads whose calls this aborts. If one of
 /// them held the last reference, the process could end while it takes the communicator down. A
 /// forked child's copy is left alone: its goodbye would go out on the parent's sockets.
-Status end(std::shared_ptr<Communicator::Implementation>& implementation) {
-  if (!implementation) return {};
-  const auto service = implementation->self().service();
+Status end(std::shared_ptr<Session>& session) {
+  if (!session) return {};
+  const auto service = session->self().service();
   if (service->is_forked()) {
-    (void)new std::shared_ptr(std::move(implementation));
+    (void)new std::shared_ptr(std::move(session));
     return {};
   }
-  CCOLL_TRY(implementation->progress().may_wait());
-  const Status late = implementation->close();
-  const std::weak_ptr<Communicator::Implementation> others = implementation;
+  CCOLL_TRY(session->progress().may_wait());
+  const Status late = session->close();
+  const std::weak_ptr<Session> others = session;
   const bool may_wait = !service->on_service_thread();
-  while (may_wait && implementation.use_count() > 1) std::this_thread::yield();
-  implementation.reset();
+  while (may_wait && session.use_count() > 1) std::this_thread::yield();
+  session.reset();
   while (may_wait && !others.expired()) std::this_thread::yield();
   return late;
 }
 
 /// For callers that an exception cannot reach.
-void end_and_log(std::shared_ptr<Communicator::Implementation>& implementation) {
-  const Status late = end(implementation);
+void end_and_log(std::shared_ptr<Session>& session) {
+  const Status late = end(session);
   // If a call of its own destroys it, that call still uses it.
-  if (implementation) (void)new std::shared_ptr(std::move(implementation));
+  if (session) (void)new std::shared_ptr(std::move(session));
   // Ranks that end without leaving are no news once this one is done.
   if (!late && late.error().kind != ErrorKind::peer_lost)
     log().error("an error came up while the communicator ended: {}", late.error().message);
@@ -306,29 +304,28 @@ std::vector<Communicator> Communicator::create_all(const UniqueId& id, std::span
   });
 }
 
-Communicator::Communicator(std::shared_ptr<Implementation> implementation)
-    : implementation_(std::move(implementation)) {}
+Communicator::Communicator(std::shared_ptr<Session> session) : session_(std::move(session)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
 
 Communicator& Communicator::operator=(Communicator&& other) noexcept {
   if (this == &other) return *this;
-  end_and_log(implementation_);
-  implementation_ = std::move(other.implementation_);
+  end_and_log(session_);
+  session_ = std::move(other.session_);
   return *this;
 }
 
-Communicator::~Communicator() { end_and_log(implementation_); }
+Communicator::~Communicator() { end_and_log(session_); }
 
-void Communicator::close() { value_or_throw(end(implementation_)); }
+void Communicator::close() { value_or_throw(end(session_)); }
 
 void Communicator::leave(std::string_view reason) {
-  if (!implementation_) return;
-  value_or_throw(implementation_->progress().may_wait());
-  if (!implementation_->progress().is_forked()) implementation_->end_work(reason);
-  end_and_log(implementation_);
+  if (!session_) return;
+  value_or_throw(session_->progress().may_wait());
+  if (!session_->progress().is_forked()) session_->end_work(reason);
+  end_and_log(session_);
 }
 
-int Communicator::rank() const { return static_cast<int>(implementation()->self().rank()); }
-int Communicator::size() const { return static_cast<int>(implementation()->self().size()); }
+int Communicator::rank() const { return static_cast<int>(session()->self().rank()); }
+int Communicator::size() const { return static_cast<int>(session()->self().size()); }
 
 }  // namespace ccoll

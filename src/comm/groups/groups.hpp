@@ -35,7 +35,7 @@ class Groups;
 
 /// A communicator that was made from another, and the parts of it that its maker uses.
 struct Child {
-  std::shared_ptr<Communicator::Implementation> communicator;  ///< has the parts
+  std::shared_ptr<Session> communicator;  ///< has the parts
   const Self& self;
   const Verdict& verdict;
   ControlObserver& news;

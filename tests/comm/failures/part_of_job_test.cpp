@@ -2,13 +2,12 @@
 // Failures of communicators whose ranks have other numbers in the job.
 #include <catch2/catch.hpp>
 
-#include "comm/api/implementation.hpp"
+#include "comm/api/session.hpp"
 #include "comm/progress/owner.hpp"
 #include "support/ranks.hpp"
 
 using namespace ccoll;
 using namespace std::chrono_literals;
-using Implementation = Communicator::Implementation;
 using testing::expect;
 using testing::message_of;
 using testing::run_ranks;
@@ -18,7 +17,7 @@ namespace {
 
 /// Runs body on ranks 2, 3 and 4 of a job of five, which are ranks 0 to 2 of the part it gets. The
 /// others stay until all are done. Returns what each rank of the job threw.
-std::vector<std::string> run_part(const std::function<void(Implementation&)>& body) {
+std::vector<std::string> run_part(const std::function<void(Session&)>& body) {
   const auto store = make_inproc_store();
   std::vector<std::shared_ptr<Member>> members(5);
   auto joined = run_threads(5, [&](int rank) {
@@ -34,13 +33,13 @@ std::vector<std::string> run_part(const std::function<void(Implementation&)>& bo
     const auto& member = members[static_cast<std::size_t>(rank)];
     // Transports remember ended communicators, so each needs its own number.
     const auto part =
-        value_or_throw(Implementation::make(member, member->control().job() + 1, options,
-                                            Group({2, 3, 4}, static_cast<std::uint32_t>(rank))));
+        value_or_throw(Session::make(member, member->control().job() + 1, options,
+                                     Group({2, 3, 4}, static_cast<std::uint32_t>(rank))));
     body(*part);
   });
 }
 
-std::string failure_of_barrier(Implementation& part) {
+std::string failure_of_barrier(Session& part) {
   Call barrier;
   barrier.kind = Kind::barrier;
   barrier.count = 1;
@@ -54,7 +53,7 @@ std::string failure_of_barrier(Implementation& part) {
 
 TEST_CASE("failures: what one rank of a part met ends the calls of all, and names it right",
           "[comm]") {
-  const auto errors = run_part([](Implementation& part) {
+  const auto errors = run_part([](Session& part) {
     if (part.self().rank() == 1) {
       const Owner owned(part.progress());
       part.failures().threw(owned, {ErrorKind::exhausted, "out of memory", std::nullopt});
@@ -69,7 +68,7 @@ TEST_CASE("failures: what one rank of a part met ends the calls of all, and name
 
 TEST_CASE("failures: of news with a culprit, a part drops only what is told to everyone",
           "[comm]") {
-  const auto errors = run_part([](Implementation& part) {
+  const auto errors = run_part([](Session& part) {
     const Failure failure{ErrorKind::internal, "rank 0 of the job is at fault", 0};
     part.control_news().failed(kEveryCommunicator, failure);
     const auto first = failure_of_barrier(part);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// A communicator's internals: its parts, their life together, and one round of progress over them.
-/// Each part has an idea of its own and says in its header who may use it.
+/// One communicator, on one rank: its parts, their life together, and one round of progress over
+/// them. Each part has an idea of its own and says in its header who may use it.
 
 #include <chrono>
 #include <cstdint>
@@ -38,17 +38,14 @@
 
 namespace ccoll {
 
-class Communicator::Implementation final
-    : public Progress::Operations,
-      public Failures::Audience,
-      public ForkNotice::Listener,
-      public std::enable_shared_from_this<Communicator::Implementation> {
+class Session final : public Progress::Operations,
+                      public Failures::Audience,
+                      public ForkNotice::Listener,
+                      public std::enable_shared_from_this<Session> {
  public:
-  static Result<std::shared_ptr<Implementation>> make(std::shared_ptr<Member> member,
-                                                      std::uint64_t id,
-                                                      const CommunicatorOptions& options,
-                                                      Group group);
-  ~Implementation() override;
+  static Result<std::shared_ptr<Session>> make(std::shared_ptr<Member> member, std::uint64_t id,
+                                               const CommunicatorOptions& options, Group group);
+  ~Session() override;
 
   // The parts:
   const Self& self() const { return self_; }
@@ -105,8 +102,8 @@ class Communicator::Implementation final
   void forked() override;
 
  private:
-  Implementation(std::shared_ptr<Member> member, std::uint64_t id,
-                 const CommunicatorOptions& options, Group group, std::shared_ptr<Waiter> waiter);
+  Session(std::shared_ptr<Member> member, std::uint64_t id, const CommunicatorOptions& options,
+          Group group, std::shared_ptr<Waiter> waiter);
   /// Does the steps of make() that may fail after other ranks can hear of it.
   Status make_whole();
   void configure();

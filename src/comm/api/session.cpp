@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "comm/api/implementation.hpp"
+#include "comm/api/session.hpp"
 
 #include <algorithm>
 
@@ -14,9 +14,8 @@
 #include "system/log.hpp"
 
 namespace ccoll {
-Communicator::Implementation::Implementation(std::shared_ptr<Member> member, std::uint64_t id,
-                                             const CommunicatorOptions& options, Group group,
-                                             std::shared_ptr<Waiter> waiter)
+Session::Session(std::shared_ptr<Member> member, std::uint64_t id,
+                 const CommunicatorOptions& options, Group group, std::shared_ptr<Waiter> waiter)
     : self_(std::move(member), id, options, std::move(group)),
       progress_(*this, waiter),
       under_way_(self_, progress_, std::move(waiter)) {
@@ -50,9 +49,8 @@ Result<std::shared_ptr<Waiter>> make_waiter(const CommunicatorOptions& options, 
 
 }  // namespace
 
-Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementation::make(
-    std::shared_ptr<Member> member, std::uint64_t id, const CommunicatorOptions& options,
-    Group group) {
+Result<std::shared_ptr<Session>> Session::make(std::shared_ptr<Member> member, std::uint64_t id,
+                                               const CommunicatorOptions& options, Group group) {
   auto waiter = make_waiter(options, member->chimes());
   if (!waiter) {
     // Peers may be sending to this rank already.
@@ -60,10 +58,9 @@ Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementati
     return tl::unexpected(waiter.error());
   }
   const auto transports = member->transports();
-  std::shared_ptr<Implementation> made;
+  std::shared_ptr<Session> made;
   try {
-    made.reset(
-        new Implementation(std::move(member), id, options, std::move(group), std::move(*waiter)));
+    made.reset(new Session(std::move(member), id, options, std::move(group), std::move(*waiter)));
   } catch (...) {
     // Its links may listen already.
     transports->forget(id);
@@ -83,15 +80,14 @@ Result<std::shared_ptr<Communicator::Implementation>> Communicator::Implementati
   return made;
 }
 
-Result<Child> Communicator::Implementation::make_child(std::uint64_t id,
-                                                       const CommunicatorOptions& options,
-                                                       Group group) const {
+Result<Child> Session::make_child(std::uint64_t id, const CommunicatorOptions& options,
+                                  Group group) const {
   return make(self_.member(), id, options, std::move(group)).map([](const auto& made) {
     return Child{made, made->self_, made->failures_.verdict(), made->control_news_, made->groups_};
   });
 }
 
-Status Communicator::Implementation::make_whole() {
+Status Session::make_whole() {
   const std::stop_callback ended(Patience::of_thread().stop,
                                  [this] { abort("its start-up was ended"); });
   CCOLL_TRY(device_programs_.find_device());
@@ -107,7 +103,7 @@ Status Communicator::Implementation::make_whole() {
   return {};
 }
 
-void Communicator::Implementation::configure() {
+void Session::configure() {
   Planner::Setting setting{
       .rank = self_.rank(), .size = self_.size(), .deterministic = self_.options().deterministic};
   const auto& options = self_.options();
@@ -130,7 +126,7 @@ void Communicator::Implementation::configure() {
   under_way_.messages(owned).record(&record_.recorder(owned), record_.tracing(owned));
 }
 
-Communicator::Implementation::~Implementation() {
+Session::~Session() {
   close(false);
   progress_.stop();
   // Without a subscription this rank's part is not closed: the rank may still get it.
@@ -138,7 +134,7 @@ Communicator::Implementation::~Implementation() {
   self_.member()->transports()->forget(self_.id());
 }
 
-Status Communicator::Implementation::close(bool is_told) {
+Status Session::close(bool is_told) {
   if (!failures_.verdict().close()) return {};
   bool was_told = false;
   std::optional<Failure> late;
@@ -178,14 +174,14 @@ Status Communicator::Implementation::close(bool is_told) {
   return late ? tl::unexpected(self_.for_caller(*late)) : Status{};
 }
 
-void Communicator::Implementation::end_work(std::string_view reason) {
+void Session::end_work(std::string_view reason) {
   const Owner owned(progress_);
   if (!busy(owned)) return;
   abort(reason);
   failures_.take_news(owned);
 }
 
-void Communicator::Implementation::abort(std::string_view reason) {
+void Session::abort(std::string_view reason) {
   if (progress_.is_forked()) raise(self_.for_caller(failures_.news().value()));
   const Failure failure{
       ErrorKind::aborted,
@@ -196,7 +192,7 @@ void Communicator::Implementation::abort(std::string_view reason) {
   self_.control().flood(self_.id(), failure);
 }
 
-void Communicator::Implementation::forked() {
+void Session::forked() {
   // Threads that may have held these do not exist here.
   progress_.forked();
   under_way_.in_streams().forked();
@@ -208,7 +204,7 @@ void Communicator::Implementation::forked() {
   failures_.verdict().notify();
 }
 
-bool Communicator::Implementation::advance(Owned owned, Attention attention) try {
+bool Session::advance(Owned owned, Attention attention) try {
   auto& verdict = failures_.verdict();
   auto& in_streams = under_way_.in_streams();
   bool moved = false;
@@ -236,7 +232,7 @@ bool Communicator::Implementation::advance(Owned owned, Attention attention) try
   return false;
 }
 
-Clock::time_point Communicator::Implementation::supervise(Owned owned, Clock::time_point now) {
+Clock::time_point Session::supervise(Owned owned, Clock::time_point now) {
   const auto look = [&]() -> std::optional<Clock::time_point> {
     dumps_.write_requested(owned);
     progress_.turns().look(now);
@@ -252,14 +248,14 @@ Clock::time_point Communicator::Implementation::supervise(Owned owned, Clock::ti
   return failures_.guarded(owned, look).value_or(now);
 }
 
-void Communicator::Implementation::breaks(Owned owned) noexcept { dumps_.keep_standing(owned); }
+void Session::breaks(Owned owned) noexcept { dumps_.keep_standing(owned); }
 
-void Communicator::Implementation::broke(Owned owned, bool first) {
+void Session::broke(Owned owned, bool first) {
   waits_.take_back(owned);
   if (first && record_.has_file() && !is_closed()) dumps_.write(owned, Record::kFailureDump);
 }
 
-void Communicator::Implementation::heard(const Failure& failure) {
+void Session::heard(const Failure& failure) {
   comparison_.end_farewells();
   births_.end_unwarned_making(failure);
 }

@@ -2,9 +2,9 @@
 #pragma once
 
 /// Python objects as blocks. A block is the object's own memory; of an array with gaps between its
-/// elements it is the rows, if they are equally far apart. What no block is, the array's library
-/// packs for the call. Memory of a GPU comes with the stream in which the array's library works at
-/// the moment.
+/// elements it is the rows, if they are equally far apart. An array that no block can be is packed
+/// by its library for the call. Memory of a GPU comes with the stream in which the array's library
+/// works at the moment.
 
 #include <nanobind/nanobind.h>
 

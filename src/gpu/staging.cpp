@@ -241,7 +241,7 @@ Status StagedStreamOp::put(cudaStream_t stream, StreamHold& hold) {
     for (std::uint32_t step = 1; step <= steps_; ++step) CCOLL_TRY(put_step(step, stream, hold));
     CCOLL_TRY(put_writes(part, stream));
   }
-  if (lease_.packing) CCOLL_TRY(put_apart_on_device(*lease_.packing, stream));
+  if (lease_.packing) CCOLL_TRY(put_apart(*lease_.packing, stream));
   if (lease_.end) {
     CCOLL_TRY(cuda_status(cudaEventRecord(lease_.end.get(), stream), "recording an event"));
   }

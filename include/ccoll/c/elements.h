@@ -34,7 +34,7 @@ typedef enum ccoll_type CCOLL_ENUM_AS_INT {
 /* Elements to read or to write: ccoll::Block (ccoll/blocks.hpp). Only outputs are written. The
    fields behind `type` may be 0: the elements then lie one after another. Otherwise they are whole
    rows of `row_length` elements, and every row begins `stride` elements behind the row before it.
-   Rows in memory of a GPU are CCOLL_UNSUPPORTED. */
+   Rows in memory of a GPU are packed there, by copies in the call's stream. */
 typedef struct ccoll_block {
   void *data;
   size_t count;        /* elements */

@@ -11,65 +11,61 @@ bool is_on_device(const BufferView::Segment& segment) {
   return device::device_of(segment.data).has_value();
 }
 
+std::uint64_t reach_of(const device::PackedRows& rows) {
+  return (rows.count - 1) * rows.stride_bytes + rows.row_bytes;
+}
+
 /// A copy outside a GPU's memory ends all that the process has there.
-Status check_all_rows(const device::PackedRows& packed, std::uint64_t reach) {
-  if (reach <= device::bytes_of_allocation_from(packed.rows)) return {};
-  const auto device = device::device_of(packed.rows);
-  for (std::uint64_t row = 0; row < packed.count; row++) {
-    const auto* const begin = packed.rows + row * packed.stride_bytes;
-    if (device::device_of(begin) == device &&
-        device::device_of(begin + packed.row_bytes - 1) == device)
-      continue;
-    return fail(
-        ErrorKind::invalid_argument,
-        "a block begins in memory of GPU {}, and its row {} is elsewhere: expected all rows "
-        "there",
-        device.value_or(0), row);
+Status check_all_there(const device::PackedRows& rows) {
+  const auto device = device::device_of(rows.rows);
+  for (std::uint64_t row = 0; row < rows.count;) {
+    const auto* const begin = rows.rows + row * rows.stride_bytes;
+    const auto* const last = begin + rows.row_bytes - 1;
+    if (device::device_of(begin) != device || device::device_of(last) != device)
+      return fail(
+          ErrorKind::invalid_argument,
+          "a block of {} rows begins in memory of GPU {}, and row {} is elsewhere, at least "
+          "in part: expected all of it there",
+          rows.count, device.value_or(0), row);
+    const auto known = device::bytes_of_allocation_from(begin);
+    row += known < rows.row_bytes ? 1 : (known - rows.row_bytes) / rows.stride_bytes + 1;
   }
   return {};
 }
 
 }  // namespace
 
-Result<std::byte*> Packer::together(device::PackedRows packed) {
-  const auto reach = (packed.count - 1) * packed.stride_bytes + packed.row_bytes;
-  const auto bytes = packed.count * packed.row_bytes;
-  packed.is_on_device = device::device_of(packed.rows).has_value();
-  if (packed.is_on_device) CCOLL_TRY(check_all_rows(packed, reach));
-  auto room = packed.is_on_device ? room_({packed.rows, reach}, bytes)
-                                  : std::shared_ptr<std::byte>(new std::byte[bytes],
-                                                               std::default_delete<std::byte[]>());
-  if (!room) return tl::unexpected(std::move(room.error()));
-  if (!made_) made_ = std::make_shared<device::Packing>();
-  packed.together = room->get();
-  made_->rows.push_back(packed);
-  made_->rooms.push_back(std::move(*room));
-  return packed.together;
+template <typename Byte>
+Status Packer::add(device::PackedRows rows, Byte*& place) {
+  rows.is_on_device = device::device_of(rows.rows).has_value();
+  if (rows.is_on_device) CCOLL_TRY(check_all_there(rows));
+  rows_.push_back(rows);
+  places_.emplace_back([&place](std::byte* at) { place = at; });
+  return {};
 }
 
 Status Packer::pack(const Buffer& buffer,
                     const std::function<bool(const BufferView::Segment&)>& is_packed) {
-  auto& [view, elems, width, use] = buffer;
-  auto segments = view.segments;
-  if (segments.empty()) segments.push_back({0, view.data});
-  for (std::size_t i = 0; i < segments.size(); i++) {
-    auto& segment = segments[i];
-    const auto end = i + 1 < segments.size() ? segments[i + 1].first : elems;
+  auto& view = buffer.view;
+  const bool is_one = view.segments.size() <= 1;
+  if (view.segments.empty()) view.segments.push_back({0, view.data});
+  for (std::size_t i = 0; i < view.segments.size(); i++) {
+    auto& segment = view.segments[i];
+    const auto end = i + 1 < view.segments.size() ? view.segments[i + 1].first : buffer.elems;
     const auto count = end - segment.first;
     if (count == 0 || !is_packed(segment)) continue;
     const auto row = segment.row_elems > 0 ? segment.row_elems : count;
     const auto stride = segment.row_elems > 0 ? segment.stride_elems : count;
-    const auto at = together({.rows = segment.data,
-                              .row_bytes = row * width,
-                              .stride_bytes = stride * width,
-                              .count = count / row,
-                              .is_read = use.is_read,
-                              .is_written = use.is_written});
-    if (!at) return tl::unexpected(at.error());
-    segment = {segment.first, *at};
+    CCOLL_TRY(add({.rows = segment.data,
+                   .row_bytes = row * buffer.width,
+                   .stride_bytes = stride * buffer.width,
+                   .count = count / row,
+                   .is_read = !buffer.is_written,
+                   .is_written = buffer.is_written},
+                  is_one ? view.data : segment.data));
+    segment.row_elems = segment.stride_elems = 0;
   }
-  const bool is_one = segments.size() == 1 && segments.front().row_elems == 0;
-  view = {segments.front().data, is_one ? decltype(segments)() : std::move(segments)};
+  if (is_one && view.segments.front().row_elems == 0) view.segments.clear();
   return {};
 }
 
@@ -78,17 +74,11 @@ Status Packer::pack(Call& call, Rank rank, Rank size, bool all) {
   const auto has_rows_to_pack = [all](const BufferView::Segment& segment) {
     return segment.row_elems > 0 && (all || is_on_device(segment));
   };
-  const Buffer input{call.input,
-                     elems_of(call, ccoll::Buffer::input, rank, size),
-                     width,
-                     {.is_read = true, .is_written = false}};
-  const Buffer output{call.output,
-                      elems_of(call, ccoll::Buffer::output, rank, size),
-                      width,
-                      {.is_read = false, .is_written = true}};
+  const Buffer input{call.input, elems_of(call, ccoll::Buffer::input, rank, size), width, false};
+  const Buffer output{call.output, elems_of(call, ccoll::Buffer::output, rank, size), width, true};
   CCOLL_TRY(pack(output, has_rows_to_pack));
-  const bool is_apart =
-      call.in_place && (made_ || std::ranges::any_of(call.input.segments, has_rows_to_pack));
+  const bool is_apart = call.in_place && (!rows_.empty() || std::ranges::any_of(call.input.segments,
+                                                                                has_rows_to_pack));
   // Memory that takes the place of rows is in place of nothing.
   CCOLL_TRY(
       pack(input, [&](const auto& segment) { return is_apart || has_rows_to_pack(segment); }));
@@ -101,19 +91,43 @@ Status Packer::pack(MessageOperation& message) {
   auto* const data = sends ? const_cast<std::byte*>(message.input) : message.output;
   if (message.row_bytes == 0 || message.bytes == 0 || !device::device_of(data)) return {};
   // A shorter message leaves the rest of its buffer as it is.
-  const auto at = together({.rows = data,
-                            .row_bytes = message.row_bytes,
-                            .stride_bytes = message.stride_bytes,
-                            .count = message.bytes / message.row_bytes,
-                            .is_read = true,
-                            .is_written = !sends});
-  if (!at) return tl::unexpected(at.error());
-  if (sends)
-    message.input = *at;
-  else
-    message.output = *at;
+  const device::PackedRows rows{.rows = data,
+                                .row_bytes = message.row_bytes,
+                                .stride_bytes = message.stride_bytes,
+                                .count = message.bytes / message.row_bytes,
+                                .is_read = true,
+                                .is_written = !sends};
+  CCOLL_TRY(sends ? add(rows, message.input) : add(rows, message.output));
   message.row_bytes = message.stride_bytes = 0;
   return {};
+}
+
+Result<std::shared_ptr<const device::Packing>> Packer::finish(const Room& room) {
+  if (rows_.empty()) return nullptr;
+  std::uint64_t on_device = 0, on_host = 0;
+  std::vector<device::MemoryRange> ranges;
+  for (const auto& each : rows_) {
+    (each.is_on_device ? on_device : on_host) += device::staged_bytes(each.count * each.row_bytes);
+    if (each.is_on_device) ranges.push_back({each.rows, reach_of(each)});
+  }
+  const auto packing = std::make_shared<device::Packing>();
+  std::shared_ptr<std::byte> there, here;
+  if (on_device > 0) {
+    auto made = room(std::move(ranges), on_device);
+    if (!made) return tl::unexpected(std::move(made.error()));
+    there = std::move(*made);
+  }
+  if (on_host > 0) here = {new std::byte[on_host], std::default_delete<std::byte[]>()};
+  auto *next_there = there.get(), *next_here = here.get();
+  for (std::size_t i = 0; i < rows_.size(); i++) {
+    auto& next = rows_[i].is_on_device ? next_there : next_here;
+    rows_[i].together = next;
+    places_[i](next);
+    next += device::staged_bytes(rows_[i].count * rows_[i].row_bytes);
+  }
+  packing->rows = std::move(rows_);
+  packing->rooms = {std::move(there), std::move(here)};
+  return packing;
 }
 
 }  // namespace ccoll

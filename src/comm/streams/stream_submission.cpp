@@ -218,9 +218,9 @@ Result<Work> Streams::put(const Submitting& submitting, const Submitted& submitt
 
 Result<Work> Streams::begin(Call call, std::optional<cudaStream_t> stream) {
   if (with_.progress.is_forked()) return tl::unexpected(with_.failures.news().value());
-  const auto packed = pack(call, stream);
-  if (!packed) return tl::unexpected(packed.error());
-  const auto& packing = *packed;
+  const auto made = pack(call, stream);
+  if (!made) return tl::unexpected(made.error());
+  const auto& packing = *made;
   if (!with_.device_programs.has_way() || !suits_devices(call))
     return begin_by_host({std::move(call), packing, stream});
   CCOLL_TRY(check_buffers(call, with_.self.rank(), with_.self.size(),
@@ -246,24 +246,31 @@ Result<Work> Streams::begin(Call call, std::optional<cudaStream_t> stream) {
 
 Result<std::shared_ptr<const device::Packing>> Streams::pack(Call& call,
                                                              std::optional<cudaStream_t> stream) {
-  Packer packer = this->packer(stream);
-  if (!has_rows(call.input) && !has_rows(call.output)) return packer.made();
+  if (!has_rows(call.input) && !has_rows(call.output)) return nullptr;
   // A device that makes the call has no use for rows of the host, either.
   const bool is_devices = with_.device_programs.has_way() && suits_devices(call);
-  auto packed = packer.pack(call, with_.self.rank(), with_.self.size(), is_devices);
-  if (!packed) return tl::unexpected(not_begun(std::move(packed.error())));
-  return packer.made();
+  return packed(stream, [&](Packer& packer) {
+    return packer.pack(call, with_.self.rank(), with_.self.size(), is_devices);
+  });
 }
 
-Packer Streams::packer(std::optional<cudaStream_t> stream) {
-  return Packer([this, stream](const device::MemoryRange& range,
-                               std::uint64_t bytes) -> Result<std::shared_ptr<std::byte>> {
+Result<std::shared_ptr<const device::Packing>> Streams::packed(
+    std::optional<cudaStream_t> stream, const std::function<Status(Packer&)>& pack) {
+  CCOLL_TRY(with_.progress.may_wait());
+  const auto room = [&](std::vector<device::MemoryRange> ranges,
+                        std::uint64_t bytes) -> Result<std::shared_ptr<std::byte>> {
     const auto submitting = calls_.submitting();
-    const device::Copied copied{.reads = {range}, .writes = {}};
+    const device::Copied copied{.reads = std::move(ranges), .writes = {}};
     const auto staging = staging_for({.parts = {&copied, 1}, .stream = stream});
     if (!staging) return tl::unexpected(staging.error());
     return (*staging)->room(bytes);
+  };
+  auto made = caught([&] {
+    Packer packer;
+    return pack(packer).and_then([&] { return packer.finish(room); });
   });
+  if (!made) return tl::unexpected(not_begun(std::move(made.error())));
+  return made;
 }
 
 /// If only this rank lacks something, the others would wait for it.
@@ -344,10 +351,16 @@ std::optional<StreamedCall> Streams::begun_in_order(
 Result<Work> Streams::begin(std::vector<std::shared_ptr<MessageOperation>> operations,
                             std::chrono::milliseconds timeout, std::optional<cudaStream_t> stream) {
   if (with_.progress.is_forked()) return tl::unexpected(with_.failures.news().value());
-  Packer packer = this->packer(stream);
-  for (const auto& operation : operations)
-    if (auto packed = packer.pack(*operation); !packed)
-      return tl::unexpected(not_begun(std::move(packed.error())));
+  const bool have_rows = std::ranges::any_of(
+      operations, [](const auto& operation) { return operation->row_bytes > 0; });
+  Result<std::shared_ptr<const device::Packing>> packing;
+  if (have_rows) {
+    packing = packed(stream, [&](Packer& packer) -> Status {
+      for (const auto& operation : operations) CCOLL_TRY(packer.pack(*operation));
+      return {};
+    });
+    if (!packing) return tl::unexpected(packing.error());
+  }
   // Held throughout: a message may end only after one that is called later.
   const auto submitting = calls_.submitting();
   bool needs_flush = false;
@@ -388,7 +401,7 @@ Result<Work> Streams::begin(std::vector<std::shared_ptr<MessageOperation>> opera
   };
   auto request = messages.request(stream);
   request.flushes = needs_flush;
-  request.packing = packer.made();
+  request.packing = *packing;
   auto submitted = submit(submitting, request, std::move(shown), prepare);
   if (!submitted) return tl::unexpected(std::move(submitted.error()));
   return put(submitting, *submitted, stream, operations.empty() ? "" : operations.front()->label);

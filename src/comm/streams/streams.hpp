@@ -101,7 +101,8 @@ class Streams {
   /// Gives the call contiguous memory for rows that the stream is to pack.
   Result<std::shared_ptr<const device::Packing>> pack(Call& call,
                                                       std::optional<cudaStream_t> stream);
-  Packer packer(std::optional<cudaStream_t> stream);
+  Result<std::shared_ptr<const device::Packing>> packed(std::optional<cudaStream_t> stream,
+                                                        const std::function<Status(Packer&)>& pack);
   /// The error of a call that could not begin here.
   Failure not_begun(Failure failure);
   /// Divides the call, if it is large, at its plan's windows.

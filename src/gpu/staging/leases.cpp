@@ -80,7 +80,9 @@ Leases::~Leases() {
   const CurrentDevice current(options_.device);
   const BesideCaptures beside;
   has_ = {};
-  shared_.lock()->idle = {};
+  const auto shared = shared_.lock();
+  shared->later.clear();
+  shared->idle = {};
 }
 
 std::shared_ptr<Leases> Leases::take(StagingOptions options) {
@@ -178,14 +180,17 @@ Result<Lease> Leases::lease(const StreamOpRequest& request, std::uint64_t bytes)
   return lease;
 }
 
-/// The size is a power of two, so that kept memory serves many sizes.
+/// Sizes are rounded up by an eighth at most, so that kept memory serves many of them.
 Result<std::shared_ptr<std::byte>> Leases::room(std::uint64_t bytes) {
-  const auto size = std::bit_ceil(bytes);
-  const auto fits = [size](const Room& room) {
-    return room.bytes == size && room.memory.use_count() == 1;
-  };
-  if (const auto found = std::ranges::find_if(has_.rooms, fits); found != has_.rooms.end())
-    return found->memory;
+  constexpr std::uint64_t kLeast = 4 << 10;
+  const auto step = std::max(kLeast, std::bit_floor(bytes) / 8);
+  const auto size = (bytes + step - 1) / step * step;
+  Room* found = nullptr;
+  for (Room& room : has_.rooms) {
+    const bool fits = room.bytes >= bytes && room.memory.use_count() == 1;
+    if (fits && (found == nullptr || room.bytes < found->bytes)) found = &room;
+  }
+  if (found != nullptr) return found->memory;
   const CurrentDevice current(options_.device);
   CCOLL_TRY(current.status());
   const BesideCaptures beside;

@@ -11,65 +11,84 @@
 namespace ccoll::device {
 namespace {
 
-/// In one copy, unless there are several allocations or the rows are too far apart for it.
+/// One copy for the rows of an allocation, unless they are too far apart for that.
 std::vector<Rows> copies_of(const PackedRows& packed) {
-  const auto reach = (packed.count - 1) * packed.stride_bytes + packed.row_bytes;
-  if (packed.stride_bytes <= Rows::kMostPitch && reach <= bytes_of_allocation_from(packed.rows)) {
-    return {{.there = packed.rows,
-             .left = reach,
-             .here = packed.together,
-             .bytes = packed.row_bytes,
-             .count = packed.count,
-             .pitch_there = packed.stride_bytes,
-             .pitch_here = packed.row_bytes}};
-  }
   std::vector<Rows> copies;
-  for (std::uint64_t row = 0; row < packed.count; ++row)
-    add_rows(copies, {packed.rows + row * packed.stride_bytes, packed.row_bytes},
-             packed.together + row * packed.row_bytes);
+  for (std::uint64_t row = 0; row < packed.count;) {
+    std::byte* const there = packed.rows + row * packed.stride_bytes;
+    std::byte* const here = packed.together + row * packed.row_bytes;
+    const auto left = bytes_of_allocation_from(there);
+    std::uint64_t count = 1;
+    if (left >= packed.row_bytes && packed.stride_bytes <= Rows::kMostPitch)
+      count = std::min(packed.count - row, (left - packed.row_bytes) / packed.stride_bytes + 1);
+    if (count == 1)
+      add_rows(copies, {there, packed.row_bytes}, here);
+    else
+      copies.push_back({.there = there,
+                        .left = left,
+                        .here = here,
+                        .bytes = packed.row_bytes,
+                        .count = count,
+                        .pitch_there = packed.stride_bytes,
+                        .pitch_here = packed.row_bytes});
+    row += count;
+  }
   return copies;
 }
 
-Status put_copies(const PackedRows& packed, RowsGo where, cudaStream_t stream) {
-  for (const Rows& each : copies_of(packed)) CCOLL_TRY(copy(each, where, stream));
+bool moves(const PackedRows& packed, RowsGo where) {
+  return where == RowsGo::here ? packed.is_read : packed.is_written;
+}
+
+Status put_on_device(const Packing& packing, RowsGo where, cudaStream_t stream) {
+  for (const PackedRows& packed : packing.rows) {
+    if (!packed.is_on_device || !moves(packed, where)) continue;
+    for (const Rows& each : copies_of(packed)) CCOLL_TRY(copy(each, where, stream));
+  }
   return {};
 }
 
-bool is_read_on_host(const PackedRows& packed) { return packed.is_read && !packed.is_on_device; }
-
-void CUDART_CB together_on_host(void* argument) {
-  const InListener here;
-  for (const PackedRows& packed : static_cast<const Packing*>(argument)->rows) {
-    if (!is_read_on_host(packed)) continue;
-    for (std::uint64_t row = 0; row < packed.count; ++row)
-      std::memcpy(packed.together + row * packed.row_bytes, packed.rows + row * packed.stride_bytes,
-                  packed.row_bytes);
+void copy_on_host(const Packing& packing, RowsGo where) {
+  for (const PackedRows& packed : packing.rows) {
+    if (packed.is_on_device || !moves(packed, where)) continue;
+    for (std::uint64_t row = 0; row < packed.count; ++row) {
+      std::byte* const there = packed.rows + row * packed.stride_bytes;
+      std::byte* const here = packed.together + row * packed.row_bytes;
+      where == RowsGo::here ? std::memcpy(here, there, packed.row_bytes)
+                            : std::memcpy(there, here, packed.row_bytes);
+    }
   }
+}
+
+template <RowsGo kWhere>
+Status put_on_host(const Packing& packing, cudaStream_t stream) {
+  const auto is_moved = [](const PackedRows& packed) {
+    return !packed.is_on_device && moves(packed, kWhere);
+  };
+  if (std::ranges::none_of(packing.rows, is_moved)) return {};
+  const auto run = [](void* argument) {
+    const InListener here;
+    copy_on_host(*static_cast<const Packing*>(argument), kWhere);
+  };
+  return put_function(stream, run, const_cast<Packing*>(&packing));
 }
 
 }  // namespace
 
 Status put_together(const Packing& packing, cudaStream_t stream) {
-  for (const PackedRows& packed : packing.rows)
-    if (packed.is_read && packed.is_on_device) CCOLL_TRY(put_copies(packed, RowsGo::here, stream));
-  if (std::ranges::none_of(packing.rows, is_read_on_host)) return {};
-  return put_function(stream, &together_on_host, const_cast<Packing*>(&packing));
+  CCOLL_TRY(put_on_device(packing, RowsGo::here, stream));
+  return put_on_host<RowsGo::here>(packing, stream);
+}
+
+Status put_apart(const Packing& packing, cudaStream_t stream) {
+  CCOLL_TRY(put_apart_on_device(packing, stream));
+  return put_on_host<RowsGo::there>(packing, stream);
 }
 
 Status put_apart_on_device(const Packing& packing, cudaStream_t stream) {
-  for (const PackedRows& packed : packing.rows)
-    if (packed.is_written && packed.is_on_device)
-      CCOLL_TRY(put_copies(packed, RowsGo::there, stream));
-  return {};
+  return put_on_device(packing, RowsGo::there, stream);
 }
 
-void apart_on_host(const Packing& packing) {
-  for (const PackedRows& packed : packing.rows) {
-    if (!packed.is_written || packed.is_on_device) continue;
-    for (std::uint64_t row = 0; row < packed.count; ++row)
-      std::memcpy(packed.rows + row * packed.stride_bytes, packed.together + row * packed.row_bytes,
-                  packed.row_bytes);
-  }
-}
+void apart_on_host(const Packing& packing) { copy_on_host(packing, RowsGo::there); }
 
 }  // namespace ccoll::device

@@ -30,7 +30,7 @@ std::vector<device::MemoryRange> host_ranges_of(const BufferView& view, std::uin
 
 Result<std::optional<Work>> Streams::begin_on_device(const PackedCall& made,
                                                      const OnDevice& on_device) {
-  const auto& [call, packing, stream] = made;
+  const Call& call = made.call;
   const auto width = size_of(call.type);
   const auto in = elems_of(call, Buffer::input, with_.self.rank(), with_.self.size()) * width;
   const auto out = elems_of(call, Buffer::output, with_.self.rank(), with_.self.size()) * width;
@@ -51,8 +51,8 @@ Result<std::optional<Work>> Streams::begin_on_device(const PackedCall& made,
     const auto submitting = calls_.submitting();
     auto begun = submit(submitting,
                         {.parts = copied,
-                         .stream = stream,
-                         .packing = packing,
+                         .stream = made.stream,
+                         .packing = made.packing,
                          .program = on_device.program,
                          .input = call.kind == Kind::barrier ? nullptr : call.input.data,
                          .output = call.kind == Kind::barrier ? nullptr : call.output.data,
@@ -60,7 +60,7 @@ Result<std::optional<Work>> Streams::begin_on_device(const PackedCall& made,
                          .copied_input = copied_input},
                         {std::make_shared<StreamOperation>()}, prepare);
     if (!begun) return tl::unexpected(begun.error());
-    if (!together) return put(submitting, *begun, stream, call.label);
+    if (!together) return put(submitting, *begun, made.stream, call.label);
     if (call_group::is_open()) {
       put_off(*begun, made);
       return begun->work;

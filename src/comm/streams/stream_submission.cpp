@@ -283,7 +283,7 @@ Failure Streams::not_begun(Failure failure) {
 }
 
 Result<Work> Streams::begin_by_host(PackedCall made) {
-  auto& [call, packing, stream] = made;
+  Call& call = made.call;
   const auto submitting = calls_.submitting();
   const auto divided = in_parts(call);
   if (!divided) return tl::unexpected(divided.error());
@@ -298,14 +298,15 @@ Result<Work> Streams::begin_by_host(PackedCall made) {
     call.output = parts->parts.front().output;
     if (factor)
       call.op = Reduction::premultiplied_sum_at(stream_op->on_host(factor->data, 0), call.type);
-    StreamedCall made{call, {}};
-    if (parts->parts.size() > 1) made.in_stream.parts = std::move(parts);
-    return begun_in_order(std::move(made), watched, stream_op, is_captured);
+    StreamedCall streamed{call, {}};
+    if (parts->parts.size() > 1) streamed.in_stream.parts = std::move(parts);
+    return begun_in_order(std::move(streamed), watched, stream_op, is_captured);
   };
-  auto submitted = submit(submitting, {.parts = copied, .stream = stream, .packing = packing},
-                          {std::make_shared<StreamOperation>()}, prepare);
+  auto submitted =
+      submit(submitting, {.parts = copied, .stream = made.stream, .packing = made.packing},
+             {std::make_shared<StreamOperation>()}, prepare);
   if (!submitted) return tl::unexpected(std::move(submitted.error()));
-  return put(submitting, *submitted, stream, call.label);
+  return put(submitting, *submitted, made.stream, call.label);
 }
 
 Result<DividedCall> Streams::in_parts(const Call& call) {

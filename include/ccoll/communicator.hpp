@@ -70,9 +70,8 @@ class CCOLL_API Communicator {
   /// - Error{invalid_argument}: what is given or set in the environment cannot be right, such as a
   ///   rank, the name of a transport or an algorithm, an interface, a token's file
   /// - Error{timed_out}: the store did not answer, or not all ranks came, within `start_timeout`;
-  ///   it names those missing. Ranks that were given different sizes also wait for each other until
-  ///   then
-  /// - Error{mismatch}: ranks were started with different options
+  ///   it names those missing
+  /// - Error{mismatch}: ranks were started with different options or sizes, or two as one rank
   /// - Error{unsupported}: the transport that was asked for does not reach a rank
   /// - Error{exhausted}: threads, descriptors or ports ran out
   /// - Error{peer_lost}: a rank or the store's server went away meanwhile

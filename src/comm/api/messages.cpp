@@ -24,8 +24,9 @@ constexpr std::size_t kMostElements = SIZE_MAX / 2 / sizeof(double);
 Result<Pattern> pattern_of(std::string_view call, int peer, int tag, bool may_be_any, Rank size) {
   const bool any_rank = may_be_any && peer == kAnyRank, any_tag = may_be_any && tag == kAnyTag;
   if (!any_rank && (peer < 0 || static_cast<Rank>(peer) >= size))
-    return fail(ErrorKind::invalid_argument, "{}",
-                no_such_rank(fmt::format("{}: rank", call), peer, size));
+    return fail(ErrorKind::invalid_argument, "{}{}",
+                no_such_rank(fmt::format("{}: rank", call), peer, size),
+                may_be_any ? ", or kAnyRank" : "");
   if (!any_tag && tag < 0)
     return fail(ErrorKind::invalid_argument, "{}: the tag is {}: expected 0 or more{}", call, tag,
                 may_be_any ? ", or kAnyTag" : "");

@@ -26,11 +26,11 @@ namespace ccoll {
 /// With `row_length` and `stride` 0 the elements lie one after another. Otherwise they are rows of
 /// `row_length` elements each, and every row begins `stride` elements behind the row before it:
 /// the first two columns of a matrix with 5 rows of 8 are {data, 10, type, 2, 8}. `count` is then a
-/// multiple of `row_length`, and `stride` is at least `row_length`, unless there is one row or none;
-/// at most 2^56 bytes are spanned. Parts of a buffer may begin and end within rows.
-/// Memory between the rows is neither read nor written. Every operation takes such blocks, and
-/// other ranks need not know of the rows: slices are gathered and scattered as they travel. Rows in
-/// memory of a GPU are packed there, by copies in the call's stream.
+/// multiple of `row_length`, and `stride` is at least `row_length`, unless there is one row or
+/// none; at most 2^56 bytes are spanned. Parts of a buffer may begin and end within rows. Memory
+/// between the rows is neither read nor written. Every operation takes such blocks, and other ranks
+/// need not know of the rows: slices are gathered and scattered as they travel. Rows in memory of a
+/// GPU are packed there, by copies in the call's stream.
 struct Block {
   void* data = nullptr;
   std::size_t count = 0;

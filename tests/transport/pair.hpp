@@ -41,6 +41,7 @@ class Pair {
     std::array<bool, 2> single_copy{true, true};
     bool huge_pages = true;
     std::size_t slot_memory_bytes = TransportContext{}.slot_memory_bytes;
+    bool oversubscribed = false;
     bool is_own = false;  ///< the links belong to the job's own communicator
     std::chrono::milliseconds connect_timeout = TransportContext{}.connect_timeout;
     std::optional<std::array<std::uint8_t, 2>> rails{};  ///< fewer rails than there are ports
@@ -55,6 +56,7 @@ class Pair {
     context_.checksum = setting.checksum;
     context_.huge_pages = setting.huge_pages;
     context_.slot_memory_bytes = setting.slot_memory_bytes;
+    context_.oversubscribed = setting.oversubscribed;
     context_.connect_timeout = setting.connect_timeout;
     if (setting.is_own) context_.job = communicator;
     for (std::uint32_t rank = 0; rank < 2; rank++) {

@@ -99,7 +99,8 @@ class ShmTransport final : public Transport {
     if (context_.single_copy) hand_over->mark = process_mark();
     offer_link(context_, id, doors_open_, hand_over);
     return std::make_unique<ShmSendLink>(id, std::move(hand_over), std::move(slots), lines_,
-                                         lender_to(id.to), huge_pages_, fallback_);
+                                         context_.oversubscribed, lender_to(id.to), huge_pages_,
+                                         fallback_);
   }
 
   Result<std::unique_ptr<ReceiveLink>> open_receive(const LinkId& id,

@@ -18,8 +18,10 @@ constexpr std::size_t kWorthFetching = 16 << 10;
 /// Smaller slices are written to each receiver in less time than finding a shared place takes.
 constexpr std::size_t kWorthSharing = 1 << 10;
 
-/// Few slots are better, because they stay in a common cache. Messages up to this size stay there
-/// anyway, even in both directions, and a sender that writes all of one first waits for nobody.
+/// If oversubscribed, a sender uses more slots than kLinkSlots: the reader's turn gets only what
+/// the sender's turn has written. Otherwise few slots are better, because they stay in a common
+/// cache. Messages up to this size stay there anyway, even in both directions, and a sender that
+/// writes all of one first waits for nobody.
 constexpr std::size_t kMostFarAhead = kMostForLongSlots;
 
 /// Time limit for a reader of a revoked slice. A reader that has stopped finds out later.
@@ -38,7 +40,7 @@ void decline(const Offer& offer) {
 }
 
 ShmSendLink::ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over,
-                         SlotBudget::Share slots, std::uint32_t lines,
+                         SlotBudget::Share slots, std::uint32_t lines, bool oversubscribed,
                          std::shared_ptr<Lender> lender, std::shared_ptr<HugePages> huge_pages,
                          std::shared_ptr<Fallback> fallback)
     : id_(id),
@@ -49,6 +51,8 @@ ShmSendLink::ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over,
       ring_(Ring::at(hand_over_->memory->data())),
       slots_(std::move(slots)),
       lines_(lines),
+      oversubscribed_(oversubscribed),
+      grows_(oversubscribed && !ring_->is_thrifty),
       writer_(ring_, kLinkSlots, lines_,
               hand_over_->multicast ? hand_over_->multicast->readers() : nullptr) {}
 
@@ -114,7 +118,7 @@ void ShmSendLink::announce(const std::byte* data, std::size_t bytes,
                            const std::shared_ptr<const DirectMemory>& /*memory*/) {
   if (fallback_link_) return fallback_link_->announce(data, bytes, nullptr);
   if (ring_->is_thrifty) return;
-  grows_ = bytes <= kMostFarAhead;
+  grows_ = oversubscribed_ || bytes <= kMostFarAhead;
   if (!grows_) writer_.use(kLinkSlots);
 }
 

@@ -83,9 +83,10 @@ static_assert(kShortSlices < kSlicesBeforeGrowth);
 class ShmSendLink final : public SendLink {
  public:
   /// `slots`: a share for kLinkSlots slots, or for kThriftyBytes if the ring is thrifty. `lines`:
-  /// the maximum number of slices ahead, up to Ring::kLines.
+  /// the maximum number of slices ahead, up to Ring::kLines. `oversubscribed`: ranks outnumber
+  /// cores.
   ShmSendLink(const LinkId& id, std::shared_ptr<HandOver> hand_over, SlotBudget::Share slots,
-              std::uint32_t lines, std::shared_ptr<Lender> lender,
+              std::uint32_t lines, bool oversubscribed, std::shared_ptr<Lender> lender,
               std::shared_ptr<HugePages> huge_pages, std::shared_ptr<Fallback> fallback);
   ~ShmSendLink() override;
 
@@ -132,7 +133,8 @@ class ShmSendLink final : public SendLink {
   Ring* const ring_;
   SlotBudget::Share slots_;
   const std::uint32_t lines_;
-  bool grows_ = false;  ///< takes more slots when it lacks one
+  const bool oversubscribed_;
+  bool grows_;  ///< takes more slots when it lacks one
   RingWriter writer_;
   std::optional<std::chrono::steady_clock::time_point> revoked_;  ///< when the revocation began
   bool settled_ = false;

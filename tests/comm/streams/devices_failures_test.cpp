@@ -75,7 +75,7 @@ TEST_CASE("devices: the end of a call's time limit lets the stream go on", "[com
 
 namespace {
 
-/// What two ranks say if the stream of rank 1 does not come to their call.
+/// The errors of two ranks if the stream of rank 1 does not come to their call.
 std::vector<std::string> errors_without_a_stream() {
   auto options = options_for("");
   options.timeout = 1s;

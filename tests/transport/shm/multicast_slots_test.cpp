@@ -73,7 +73,8 @@ TEST_CASE("shm: a slice for several is written once, and stays until all have re
   CHECK(shared_slices > slices / 2);
 }
 
-TEST_CASE("shm: a sender of short messages gets far ahead", "[transport]") {
+TEST_CASE("shm: a sender is far ahead where ranks outnumber cores, and of short messages",
+          "[transport]") {
   const std::vector<std::byte> data(20'000);
   // By how many slices it gets ahead of a reader that takes one whenever there is no room.
   const auto ahead = [&](Pair& pair, std::uint32_t& under_way,
@@ -90,16 +91,22 @@ TEST_CASE("shm: a sender of short messages gets far ahead", "[transport]") {
     fill();
     return under_way;
   };
-  Pair pair(shm_kind());
-  pair.open();
-  REQUIRE(eventually(pair, [&] { return pair.sender->has_room(); }));
-  std::uint32_t under_way = 0;
-  pair.sender->announce(nullptr, 1 << 20, nullptr);
-  // Not before the link has been used for a while.
-  CHECK(ahead(pair, under_way) == kLinkSlots);
-  CHECK(ahead(pair, under_way, shm::kSlicesBeforeGrowth) == shm::Ring::kLines);
-  pair.sender->announce(nullptr, 64 << 20, nullptr);
-  CHECK(ahead(pair, under_way) == kLinkSlots);
+  for (const bool oversubscribed : {false, true}) {
+    CAPTURE(oversubscribed);
+    Pair pair(shm_kind(), {.oversubscribed = oversubscribed});
+    pair.open();
+    REQUIRE(eventually(pair, [&] { return pair.sender->has_room(); }));
+    std::uint32_t under_way = 0;
+    // Not before the link has been used for a while.
+    CHECK(ahead(pair, under_way) == kLinkSlots);
+    const auto few = oversubscribed ? shm::Ring::kLines : kLinkSlots;
+    CHECK(ahead(pair, under_way, shm::kSlicesBeforeGrowth) == few);
+    CHECK(ahead(pair, under_way) == few);
+    pair.sender->announce(nullptr, 1 << 20, nullptr);
+    CHECK(ahead(pair, under_way) == shm::Ring::kLines);
+    pair.sender->announce(nullptr, 64 << 20, nullptr);
+    CHECK(ahead(pair, under_way) == few);
+  }
 }
 
 TEST_CASE("shm: two ranks have no shared slots", "[transport]") {

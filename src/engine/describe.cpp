@@ -57,12 +57,19 @@ std::string_view helper_name(std::uint8_t kind) {
 
 bool is_rooted_helper(std::uint8_t kind) { return kind == kBroadcastBytes || kind == kGatherBytes; }
 
+/// Whether a signature's root is mixed with a hash of the sizes. Private sizes are not hashed.
+bool hashes_sizes(const Signature& signature) {
+  if (signature.kind & kCoalesced) return true;
+  return (signature.kind & kRagged) != 0 &&
+         !sizes_are_private(static_cast<Kind>(signature.kind & ~kRagged));
+}
+
 /// The parts of a call that its signature only hashes: "the sizes", "the sizes or the roots".
 std::string hashed_parts(const Signature& signature) {
   std::vector<std::string_view> parts;
   if (!helper_name(signature.kind).empty()) return {};
   const auto kind = static_cast<Kind>(signature.kind & ~(kRagged | kCoalesced));
-  if (signature.kind & (kRagged | kCoalesced)) parts.emplace_back("the sizes");
+  if (hashes_sizes(signature)) parts.emplace_back("the sizes");
   if (reduces(kind) && is_custom(signature)) parts.emplace_back("the names of the reductions");
   if (rooted(kind)) parts.emplace_back("the roots");
   return joined(parts, " or ");
@@ -100,7 +107,7 @@ std::string describe(const Signature& signature) {
   const auto kind = static_cast<Kind>(signature.kind & ~(kRagged | kCoalesced));
   if (kind == Kind::barrier) return "barrier";
   const bool custom = reduces(kind) && is_custom(signature);
-  const bool sizes = coalesced || (ragged && !sizes_are_private(kind));
+  const bool sizes = hashes_sizes(signature);
   std::string text(to_string(kind));
   if (ragged) text += "_v";
   text += " of ";

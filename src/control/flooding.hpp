@@ -44,6 +44,8 @@ class Flooding {
   /// As Control's.
   void subscribe(std::uint64_t communicator, std::weak_ptr<ControlObserver> observer);
   void unsubscribe(std::uint64_t communicator);
+  /// Whether this rank had that communicator and has left it; only the latest are remembered.
+  bool has_closed(std::uint64_t communicator) const { return roll_calls_.has_closed(communicator); }
   void flood(std::uint64_t communicator, const Failure& failure);
   void call_roll(const RollCall& call, std::shared_ptr<Headcount> count);
   void give_up(const RollCall& call, const Failure& why);

@@ -140,8 +140,16 @@ News::Findings News::waiting(std::uint32_t peer, const Waiting& waiting) {
     return {};
   }
   // Questions do not wait for an observer that is yet to come, nor do answers.
-  const auto kind = waiting.signature.kind;
-  if (kind == kAsksLabel || kind == kAsksStand || kind == kTellsStand) return {};
+  switch (waiting.signature.kind) {
+    case kAsksLabel:
+    case kAsksStand:
+    case kTellsStand:
+    case kAsksClosed:
+    case kHasClosed:
+      return {};
+    default:
+      break;
+  }
   if (unheard_.size() >= kMaxWaiting) unheard_.pop_front();
   unheard_.emplace_back(peer, waiting);
   return {};

@@ -16,8 +16,7 @@ void Publications::seek_cycle(std::uint64_t communicator, std::uint64_t sequence
 
 void Publications::route(Publication publication) {
   const std::uint32_t to = publication.to;
-  if (to == rank_ && publication.waiting.signature.kind == kCycle) return pursue(publication);
-  if (to == rank_) return flooding_.settle(news_.waiting(publication.from, publication.waiting));
+  if (to == rank_) return take(publication);
   Edge* edge = edges_.find(to);
   if (edge == nullptr && !publication.detour) edge = edges_.find(next_hop(rank_, to));
   if (edge == nullptr) {
@@ -27,6 +26,18 @@ void Publications::route(Publication publication) {
     edge = edges_.nearest(to);
   }
   if (edge != nullptr) edges_.send(*edge, encode(publication));
+}
+
+void Publications::take(const Publication& told) {
+  const auto& [from, to, waiting, detour] = told;
+  const auto kind = waiting.signature.kind;
+  if (kind == kCycle) return pursue(told);
+  if (kind == kAsksClosed && flooding_.has_closed(waiting.communicator)) {
+    Waiting answer{waiting.communicator, 0, {}};
+    answer.signature.kind = kHasClosed;
+    return publish(answer, {from});
+  }
+  flooding_.settle(news_.waiting(from, waiting));
 }
 
 void Publications::pursue(const Publication& asked) {

@@ -33,6 +33,8 @@ class Publications {
   void route(Publication publication);
 
  private:
+  /// Takes what is for this rank.
+  void take(const Publication& told);
   /// Handles a question of a cycle that came to this rank.
   void pursue(const Publication& asked);
 

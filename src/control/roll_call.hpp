@@ -59,6 +59,10 @@ class RollCalls {
   /// Ends this rank's part in the communicator's roll calls, and says so in any later one, for as
   /// long as it is among the last kMaxClosed.
   void close(std::uint64_t communicator);
+  /// Whether it was closed, as far back as that is remembered, and is not open again.
+  bool has_closed(std::uint64_t communicator) const {
+    return closed_.contains(communicator) && !open_.contains(communicator);
+  }
 
   /// True if it is new; then forward it.
   bool learn(const Answer& answer);

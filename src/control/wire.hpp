@@ -21,7 +21,7 @@
 
 namespace ccoll::control {
 
-inline constexpr std::uint8_t kWireVersion = 13;
+inline constexpr std::uint8_t kWireVersion = 14;
 /// Maximum bytes of a failure's text; longer texts are cut.
 inline constexpr std::size_t kMaxText = 2048;
 /// Maximum bytes of a frame without the address table or a list of all ranks.

@@ -4,10 +4,12 @@
 #include <asio/post.hpp>
 #include <catch2/catch.hpp>
 #include <future>
+#include <mutex>
 #include <optional>
 #include <semaphore>
 #include <set>
 #include <stop_token>
+#include <utility>
 
 #include "control/tree.hpp"
 #include "control/wire.hpp"
@@ -169,6 +171,46 @@ TEST_CASE("a failure reaches every observer of its communicator exactly once", "
     CHECK(settle(members));
     CHECK(others[0]->failures().empty());
   }
+}
+
+TEST_CASE("who has left a communicator says so when asked, and nobody else does", "[control]") {
+  CountingStore store;
+  auto members = join_all(6, store);
+  std::mutex mutex;
+  std::vector<std::uint32_t> told;  // guarded by mutex
+  const auto asker = std::make_shared<Recorder>([&](std::uint32_t peer, const Waiting& waiting) {
+    const std::scoped_lock lock(mutex);
+    if (waiting.signature.kind == kHasClosed) told.push_back(peer);
+    return std::optional<Failure>();
+  });
+  const auto other = std::make_shared<Recorder>();
+  members[0].control->subscribe(2, asker);
+  // Rank 1 is in it, rank 4 will be: ranks 3 and 5 have left it, rank 5 to come back.
+  for (const std::uint32_t rank : {1, 3, 5}) members[rank].control->subscribe(2, other);
+  for (const std::uint32_t rank : {3, 5}) members[rank].control->unsubscribe(2);
+  members[5].control->subscribe(2, other);
+  members[4].control->subscribe(3, other);
+  members[4].control->unsubscribe(3);
+  REQUIRE(settle(members));
+  const auto ask_all = [&] {
+    Waiting question;
+    question.communicator = 2;
+    question.signature.kind = kAsksClosed;
+    members[0].control->publish(question, {1, 2, 3, 4, 5});
+    CHECK(settle(members));
+    const std::scoped_lock lock(mutex);
+    return std::exchange(told, {});
+  };
+  CHECK(ask_all() == std::vector<std::uint32_t>{3});
+  // A question is not kept for who comes later.
+  const auto late = std::make_shared<Recorder>();
+  members[4].control->subscribe(2, late);
+  CHECK(settle(members));
+  CHECK(late->comparisons() == 0);
+  members[4].control->unsubscribe(2);
+  CHECK(settle(members));
+  const auto leavers = ask_all();
+  CHECK(std::set(leavers.begin(), leavers.end()) == std::set<std::uint32_t>{3, 4});
 }
 
 TEST_CASE("a communicator that all ranks fail at once is failed once on each", "[control]") {

@@ -144,7 +144,7 @@ TEST_CASE("the fuzzer's corpus speaks this version of the wire", "[control]") {
     CAPTURE(type);
     CHECK(types.contains(static_cast<Type>(type)));
   }
-  for (const auto kind : {kCloses, kHeardClose}) {
+  for (const auto kind : {kCloses, kHeardClose, kAsksClosed, kHasClosed}) {
     CAPTURE(kind);
     CHECK(kinds.contains(kind));
   }

@@ -41,6 +41,12 @@ std::optional<Failure> ControlNews::compare(std::uint32_t peer, const Waiting& w
       if (waiting.note.empty()) break;
       compare_groups(*from, waiting);
       return std::nullopt;
+    case kAsksClosed:
+      return std::nullopt;
+    case kHasClosed:
+      tell_.failures.leave(*from, {ErrorKind::peer_lost,
+                                   fmt::format("rank {} has left {}", peer, self_.name()), peer});
+      return std::nullopt;
     default:
       break;
   }

@@ -16,6 +16,9 @@ constexpr std::chrono::milliseconds kBefore{500};
 /// Further messages are not reported.
 constexpr std::size_t kMostReported = 16;
 
+/// Most ranks that are asked at once whether they have left: thousands may wait for thousands.
+constexpr std::size_t kMostLeavers = 32;
+
 }  // namespace
 
 void Waits::report(Owned owned) {
@@ -109,6 +112,24 @@ void Waits::look_for(const std::vector<Rank>& ranks) {
   job_ranks.reserve(ranks.size());
   for (const auto rank : ranks) job_ranks.push_back(self_.group().job_rank(rank));
   self_.control().probe(job_ranks);
+}
+
+void Waits::ask_whether_closed(Owned owned, std::vector<Rank> ranks, Clock::time_point now) {
+  if (ranks.empty()) return;
+  asked_(owned) = now;
+  std::ranges::sort(ranks);
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  if (ranks.size() > kMostLeavers) {
+    // Go on behind those that were asked last.
+    std::rotate(ranks.begin(), std::ranges::upper_bound(ranks, last_asked_(owned)), ranks.end());
+    ranks.resize(kMostLeavers);
+  }
+  last_asked_(owned) = ranks.back();
+  Waiting asked{self_.id(), 0, {}};
+  asked.signature.kind = kAsksClosed;
+  std::vector<std::uint32_t> to;
+  for (const auto rank : ranks) to.push_back(self_.group().job_rank(rank));
+  self_.control().publish(asked, to);
 }
 
 bool Waits::looks_again(Owned owned, Clock::time_point now) {

@@ -184,8 +184,11 @@ void Failures::hear(const Failure& failure) {
 void Failures::depart(std::uint32_t rank, Departure how, const Failure& why) {
   const auto here = self_.group().rank_of(rank);
   audience_.departed(rank, here);
-  if (!here) return;
-  departures_.add({*here, how, why, progress_.now()});
+  if (here) add_gone(*here, how, why);
+}
+
+void Failures::add_gone(Rank here, Departure how, const Failure& why) {
+  departures_.add({here, how, why, progress_.now()});
   verdict_.notify();
   progress_.waiter().ring();
 }

@@ -97,6 +97,8 @@ class Failures {
   void hear(const Failure& failure);
   /// Notes that this rank of the job has gone.
   void depart(std::uint32_t rank, Departure how, const Failure& why);
+  /// Notes that rank `here` of this communicator has left it; it may have others.
+  void leave(Rank here, const Failure& why) { add_gone(here, Departure::left, why); }
   /// The failure that the control path has reported.
   std::optional<Failure> news() const;
   /// The failure that ended it, as far as this rank knows.
@@ -113,6 +115,7 @@ class Failures {
   void suspect(Owned owned, Failure failure, Clock::duration grace);
   /// As break_with() in a forked child, where links and files are the parent's.
   void break_copy(Owned owned, const Failure& failure);
+  void add_gone(Rank here, Departure how, const Failure& why);
   /// Tells the links which ranks have gone.
   void take_departures(Owned owned);
   void end_by_loss(Owned owned, const Failure& loss);

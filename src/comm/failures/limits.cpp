@@ -25,6 +25,10 @@ constexpr std::chrono::milliseconds kSettled{1000};
 /// After this long without movement, a rank may be waiting for one whose goodbye was lost.
 constexpr std::chrono::milliseconds kDoubtful{1000};
 
+/// A message that has waited this long may wait for a rank that has left the communicator, whatever
+/// else moves there.
+constexpr std::chrono::milliseconds kAskAfter{500};
+
 double milliseconds(Clock::duration duration) {
   return std::chrono::duration<double, std::milli>(duration).count();
 }
@@ -152,8 +156,11 @@ void Limits::publish(Owned owned, CollectiveOperation& operation, Clock::time_po
   }
   control.publish({self_.id(), operation.run.sequence, operation.run.signature, operation.note()},
                   self_.group().ring_neighbours());
-  if (now - operation.begun >= Waits::kAgain)
-    waits_.look_for(operation.plan->standing().awaited(PlanStanding::Which::never_connected));
+  if (now - operation.begun >= Waits::kAgain) {
+    const auto silent = operation.plan->standing().awaited(PlanStanding::Which::never_connected);
+    waits_.look_for(silent);
+    waits_.ask_whether_closed(owned, silent, now);
+  }
   operation.publish_at(owned) = now + Waits::kAgain;
   waits_.report(owned);
 }
@@ -165,7 +172,8 @@ void Limits::look_at_messages(Owned owned, Clock::time_point now, Clock::time_po
   if (messages.busy() && !doubtful)
     next = std::min(next, progress_.turns().last_moved() + kDoubtful);
   const bool looks = doubtful && waits_.looks_again(owned, now);
-  std::vector<Rank> silent;
+  const bool may_ask = waits_.asks_again(owned, now);
+  std::vector<Rank> silent, unheard;
   Stands::Question asks{kFirstMessage, now, {}};
   std::vector<std::shared_ptr<MessageOperation>> late;
   // Go from the end: give_up() fills the gap with an operation that was already looked at.
@@ -202,8 +210,14 @@ void Limits::look_at_messages(Owned owned, Clock::time_point now, Clock::time_po
     if (wait == LongWait::logged) late.push_back(operation);
     if (looks && operation->pattern.from && !messages.hears(*operation->pattern.from))
       silent.push_back(*operation->pattern.from);
+    if (now - operation->begun < kAskAfter)
+      next = std::min(next, operation->begun + kAskAfter);
+    else if (may_ask)
+      std::ranges::copy_if(messages.awaited(*operation), std::back_inserter(unheard),
+                           [&](Rank rank) { return !messages.hears(rank); });
   }
   waits_.look_for(silent);
+  waits_.ask_whether_closed(owned, unheard, now);
   if (!asks.ranks.empty()) waits_.ask_for_stands(owned, std::move(asks));
   waits_.log_long_waits(owned, late, now);
 }

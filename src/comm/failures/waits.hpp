@@ -60,6 +60,13 @@ class Waits {
   void look_for(const std::vector<Rank>& ranks);
   /// Whether to look for ranks that messages wait for, again or for the first time.
   bool looks_again(Owned owned, Clock::time_point now);
+  /// Asks `ranks` whether they have left this communicator, of many only some each time. Links
+  /// that were never opened do not tell, nor does control while those ranks are in the job.
+  void ask_whether_closed(Owned owned, std::vector<Rank> ranks, Clock::time_point now);
+  /// Whether that was long ago.
+  bool asks_again(Owned owned, Clock::time_point now) const {
+    return now - asked_(owned) >= kAgain;
+  }
 
   // long_waits.cpp
   /// For a call that timed out: its progress, how long it stands there, the ranks it waits for.
@@ -79,6 +86,8 @@ class Waits {
   Stands stands_;
   OwnersOnly<bool> reported_{false};      ///< to control
   OwnersOnly<Clock::time_point> looked_;  ///< for ranks that messages wait for
+  OwnersOnly<Clock::time_point> asked_;   ///< whether ranks have left
+  OwnersOnly<Rank> last_asked_{0};        ///< of these ranks
 };
 
 }  // namespace ccoll

@@ -30,6 +30,26 @@ TEST_CASE("control news: a question for this rank's stand is answered to whoever
   CHECK(rank.control->published.empty());
 }
 
+TEST_CASE("control news: a rank that is still there does not answer whether it has left",
+          "[comm][unit]") {
+  ToldRank rank;
+  CHECK_FALSE(rank.news.compare(5, {rank.self.id(), 0, {.kind = kAsksClosed}}));
+  CHECK(rank.control->published.empty());
+  CHECK_FALSE(rank.comparison.has_any_ahead());
+}
+
+TEST_CASE("control news: who has left is known by its number here, and is not gone from the job",
+          "[comm][unit]") {
+  ToldRank rank;
+  CHECK_FALSE(rank.news.compare(9, {rank.self.id(), 0, {.kind = kHasClosed}}));
+  auto next = Clock::time_point::max();
+  CHECK(rank.failures.departures().long_gone({}, now_shown(), next).empty());
+  CHECK_FALSE(rank.news.compare(5, {rank.self.id(), 0, {.kind = kHasClosed}}));
+  CHECK(rank.failures.departures().long_gone({}, now_shown(), next) == Ranks{2});
+  CHECK(rank.heard_of.empty());
+  CHECK(rank.failures.first_text().empty());
+}
+
 TEST_CASE("control news: an answer about a stand becomes part of the error", "[comm][unit]") {
   ToldRank rank;
   {

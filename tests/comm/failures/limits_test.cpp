@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "comm/failures/limits.hpp"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "comm/parts.hpp"
 
@@ -83,6 +87,79 @@ TEST_CASE("limits: who waits for a rank that left ends when nothing of it can co
   REQUIRE(rank.broken());
   CHECK(rank.broken()->kind == ErrorKind::peer_lost);
   CHECK(rank.broken()->culprit == 1U);
+}
+
+TEST_CASE("limits: a message that waits asks whether who never connected has left, each second",
+          "[comm][unit]") {
+  LimitedRank rank;
+  const bool is_of_any = GENERATE(false, true);
+  rank.begin_recv(is_of_any ? std::optional<Rank>() : 1);
+  const auto asked = [&](std::uint32_t peer) {
+    const auto published = rank.control->published;
+    const auto kinds = rank.control->kinds_told(peer);
+    rank.control->published = published;
+    return std::ranges::count(kinds, static_cast<int>(kAsksClosed));
+  };
+  rank.look_for(490ms);
+  CHECK(asked(1) == 0);
+  rank.look_for(20ms);
+  CHECK(asked(1) == 1);
+  CHECK(asked(2) == (is_of_any ? 1 : 0));
+  for (int second = 0; second < 3; second++) rank.look_for(1s);
+  CHECK(asked(1) == 4);
+  const auto answer = [&](std::uint32_t peer) {
+    CHECK_FALSE(rank.news.compare(peer, {rank.self.id(), 0, {.kind = kHasClosed}}));
+    rank.look_for(900ms);
+    CHECK_FALSE(rank.broken());
+    rank.look_for(200ms);
+  };
+  if (is_of_any) {
+    answer(2);
+    CHECK_FALSE(rank.broken());
+  }
+  answer(1);
+  REQUIRE(rank.broken());
+  CHECK(rank.broken()->kind == ErrorKind::peer_lost);
+  CHECK_THAT(rank.broken()->message, Contains("rank 1") && Contains("left"));
+  REQUIRE(rank.control->floods.size() == 1);
+}
+
+TEST_CASE("limits: what moves beside a message does not delay its question", "[comm][unit]") {
+  LimitedRank rank;
+  rank.begin_recv(1);
+  for (int step = 0; step < 10; step++) {
+    rank.look_for(60ms);
+    const Owner owned(rank.progress);
+    rank.progress.move(owned);
+  }
+  const auto kinds = rank.control->kinds_told(1);
+  CHECK(std::ranges::count(kinds, static_cast<int>(kAsksClosed)) == 1);
+  CHECK(rank.control->probes.empty());
+}
+
+TEST_CASE("limits: a collective that waits asks whether who never connected has left",
+          "[comm][unit]") {
+  LimitedRank rank;
+  std::vector<float> values(8);
+  rank.begin_sum(values);
+  rank.round();
+  rank.look_for(900ms);
+  std::vector<std::uint32_t> asked;
+  const auto take_asked = [&] {
+    for (const auto& [waiting, to] : std::exchange(rank.control->published, {}))
+      if (waiting.signature.kind == kAsksClosed) asked = to;
+  };
+  take_asked();
+  CHECK(asked.empty());
+  rank.look_for(1s);
+  take_asked();
+  REQUIRE_FALSE(asked.empty());
+  rank.news.compare(asked.front(), {rank.self.id(), 0, {.kind = kHasClosed}});
+  rank.look_for(1100ms);
+  REQUIRE(rank.broken());
+  CHECK(rank.broken()->kind == ErrorKind::peer_lost);
+  CHECK(rank.broken()->culprit == asked.front());
+  CHECK_THAT(rank.broken()->message, Contains("which has left"));
 }
 
 TEST_CASE("limits: a broken link counts unless a better cause is heard in time", "[comm][unit]") {

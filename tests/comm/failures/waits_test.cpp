@@ -2,6 +2,8 @@
 #include "comm/failures/waits.hpp"
 
 #include <catch2/catch.hpp>
+#include <numeric>
+#include <set>
 
 #include "comm/parts.hpp"
 #include "support/logged.hpp"
@@ -113,6 +115,31 @@ TEST_CASE("waits: no long wait is reported where that is not asked for", "[comm]
   auto next = Clock::time_point::max();
   CHECK(rank.waits.long_wait(owned, *operation, now_shown(), next) == LongWait::no);
   CHECK(next == Clock::time_point::max());
+}
+
+TEST_CASE("waits: of many ranks some are asked at a time whether they have left, and all in turn",
+          "[comm][unit]") {
+  constexpr std::uint32_t kRanks = 100;
+  std::vector<std::uint32_t> group(kRanks);
+  std::iota(group.begin(), group.end(), 1000u);
+  Parts rank(0, group, kCommunicator);
+  std::vector<Rank> others;
+  for (Rank other = kRanks - 1; other > 0; other--) others.insert(others.end(), 2, other);
+  std::set<std::uint32_t> asked;
+  int times = 0;
+  while (asked.size() < kRanks - 1 && times++ < 10) {
+    const Owner owned(rank.progress);
+    CHECK(rank.waits.asks_again(owned, now_shown()));
+    rank.waits.ask_whether_closed(owned, others, now_shown());
+    CHECK_FALSE(rank.waits.asks_again(owned, now_shown()));
+    const auto& [waiting, to] = rank.control->published.back();
+    CHECK((waiting.signature.kind == kAsksClosed && waiting.communicator == kCommunicator));
+    CHECK(to.size() <= 32);
+    asked.insert(to.begin(), to.end());
+    pass(1s);
+  }
+  CHECK(times == 4);
+  CHECK((asked.size() == kRanks - 1 && *asked.begin() == 1001 && *asked.rbegin() == 1099));
 }
 
 TEST_CASE("waits: ranks are looked for again once a second", "[comm][unit]") {

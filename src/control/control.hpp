@@ -48,8 +48,8 @@ inline constexpr std::uint8_t kCloses = 242;
 inline constexpr std::uint8_t kHeardClose = 241;
 /// The `kind` of rank 0's word that all have closed it.
 inline constexpr std::uint8_t kAllClosed = 240;
-/// The `kind` of a question whether a rank has left the communicator; of the answer that it has.
-/// A rank that is still there, or has yet to make it, does not answer.
+/// The `kind` that asks whether a rank has left the communicator, and the one that says so. A rank
+/// that is still there, or has yet to make it, does not answer.
 inline constexpr std::uint8_t kAsksClosed = 246;
 inline constexpr std::uint8_t kHasClosed = 239;
 

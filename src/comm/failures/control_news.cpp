@@ -44,8 +44,9 @@ std::optional<Failure> ControlNews::compare(std::uint32_t peer, const Waiting& w
     case kAsksClosed:
       return std::nullopt;
     case kHasClosed:
-      tell_.failures.leave(*from, {ErrorKind::peer_lost,
-                                   fmt::format("rank {} has left {}", peer, self_.name()), peer});
+      tell_.failures.peer_left(
+          *from,
+          {ErrorKind::peer_lost, fmt::format("rank {} has left {}", peer, self_.name()), peer});
       return std::nullopt;
     default:
       break;

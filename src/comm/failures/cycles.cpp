@@ -16,8 +16,8 @@ constexpr std::chrono::milliseconds kBefore{500};
 /// Further messages are not reported.
 constexpr std::size_t kMostReported = 16;
 
-/// Most ranks that are asked at once whether they have left: thousands may wait for thousands.
-constexpr std::size_t kMostLeavers = 32;
+/// Upper bound on ranks asked at once; else thousands would ask thousands.
+constexpr std::size_t kMostAsked = 32;
 
 }  // namespace
 
@@ -114,17 +114,22 @@ void Waits::look_for(const std::vector<Rank>& ranks) {
   self_.control().probe(job_ranks);
 }
 
-void Waits::ask_whether_closed(Owned owned, std::vector<Rank> ranks, Clock::time_point now) {
+void Waits::ask_for_messages(Owned owned, std::vector<Rank> ranks, Clock::time_point now) {
+  if (!ranks.empty()) messages_asked_at_(owned) = now;
+  ask_whether_closed(owned, std::move(ranks));
+}
+
+void Waits::ask_whether_closed(Owned owned, std::vector<Rank> ranks) {
   if (ranks.empty()) return;
-  asked_(owned) = now;
   std::ranges::sort(ranks);
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  if (ranks.size() > kMostLeavers) {
+  if (ranks.size() > kMostAsked) {
     // Go on behind those that were asked last.
-    std::rotate(ranks.begin(), std::ranges::upper_bound(ranks, last_asked_(owned)), ranks.end());
-    ranks.resize(kMostLeavers);
+    const auto next = std::ranges::upper_bound(ranks, last_rank_asked_(owned));
+    std::rotate(ranks.begin(), next, ranks.end());
+    ranks.resize(kMostAsked);
   }
-  last_asked_(owned) = ranks.back();
+  last_rank_asked_(owned) = ranks.back();
   Waiting asked{self_.id(), 0, {}};
   asked.signature.kind = kAsksClosed;
   std::vector<std::uint32_t> to;

@@ -97,8 +97,8 @@ class Failures {
   void hear(const Failure& failure);
   /// Notes that this rank of the job has gone.
   void depart(std::uint32_t rank, Departure how, const Failure& why);
-  /// Notes that rank `here` of this communicator has left it; it may have others.
-  void leave(Rank here, const Failure& why) { add_gone(here, Departure::left, why); }
+  /// Notes that rank `here` has left this communicator; its process may still be in others.
+  void peer_left(Rank here, const Failure& why) { add_gone(here, Departure::left, why); }
   /// The failure that the control path has reported.
   std::optional<Failure> news() const;
   /// The failure that ended it, as far as this rank knows.

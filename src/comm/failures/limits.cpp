@@ -25,8 +25,7 @@ constexpr std::chrono::milliseconds kSettled{1000};
 /// After this long without movement, a rank may be waiting for one whose goodbye was lost.
 constexpr std::chrono::milliseconds kDoubtful{1000};
 
-/// A message that has waited this long may wait for a rank that has left the communicator, whatever
-/// else moves there.
+/// After this time, ask whether the awaited rank has left, even if other operations move.
 constexpr std::chrono::milliseconds kAskAfter{500};
 
 double milliseconds(Clock::duration duration) {
@@ -159,7 +158,7 @@ void Limits::publish(Owned owned, CollectiveOperation& operation, Clock::time_po
   if (now - operation.begun >= Waits::kAgain) {
     const auto silent = operation.plan->standing().awaited(PlanStanding::Which::never_connected);
     waits_.look_for(silent);
-    waits_.ask_whether_closed(owned, silent, now);
+    waits_.ask_whether_closed(owned, silent);
   }
   operation.publish_at(owned) = now + Waits::kAgain;
   waits_.report(owned);
@@ -172,7 +171,7 @@ void Limits::look_at_messages(Owned owned, Clock::time_point now, Clock::time_po
   if (messages.busy() && !doubtful)
     next = std::min(next, progress_.turns().last_moved() + kDoubtful);
   const bool looks = doubtful && waits_.looks_again(owned, now);
-  const bool may_ask = waits_.asks_again(owned, now);
+  const bool may_ask = waits_.messages_ask_again(owned, now);
   std::vector<Rank> silent, unheard;
   Stands::Question asks{kFirstMessage, now, {}};
   std::vector<std::shared_ptr<MessageOperation>> late;
@@ -217,7 +216,7 @@ void Limits::look_at_messages(Owned owned, Clock::time_point now, Clock::time_po
                            [&](Rank rank) { return !messages.hears(rank); });
   }
   waits_.look_for(silent);
-  waits_.ask_whether_closed(owned, unheard, now);
+  waits_.ask_for_messages(owned, std::move(unheard), now);
   if (!asks.ranks.empty()) waits_.ask_for_stands(owned, std::move(asks));
   waits_.log_long_waits(owned, late, now);
 }

@@ -60,12 +60,14 @@ class Waits {
   void look_for(const std::vector<Rank>& ranks);
   /// Whether to look for ranks that messages wait for, again or for the first time.
   bool looks_again(Owned owned, Clock::time_point now);
-  /// Asks `ranks` whether they have left this communicator, of many only some each time. Links
-  /// that were never opened do not tell, nor does control while those ranks are in the job.
-  void ask_whether_closed(Owned owned, std::vector<Rank> ranks, Clock::time_point now);
-  /// Whether that was long ago.
-  bool asks_again(Owned owned, Clock::time_point now) const {
-    return now - asked_(owned) >= kAgain;
+  /// Asks at most 32 of `ranks`, in turn, whether they have left this communicator. A link that was
+  /// never opened reports nothing, and control reports only ranks that leave the job.
+  void ask_whether_closed(Owned owned, std::vector<Rank> ranks);
+  /// The same for ranks that messages wait for.
+  void ask_for_messages(Owned owned, std::vector<Rank> ranks, Clock::time_point now);
+  /// Whether messages asked at least kAgain ago.
+  bool messages_ask_again(Owned owned, Clock::time_point now) const {
+    return now - messages_asked_at_(owned) >= kAgain;
   }
 
   // long_waits.cpp
@@ -86,8 +88,8 @@ class Waits {
   Stands stands_;
   OwnersOnly<bool> reported_{false};      ///< to control
   OwnersOnly<Clock::time_point> looked_;  ///< for ranks that messages wait for
-  OwnersOnly<Clock::time_point> asked_;   ///< whether ranks have left
-  OwnersOnly<Rank> last_asked_{0};        ///< of these ranks
+  OwnersOnly<Clock::time_point> messages_asked_at_;
+  OwnersOnly<Rank> last_rank_asked_{0};
 };
 
 }  // namespace ccoll

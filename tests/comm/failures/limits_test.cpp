@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -160,6 +161,29 @@ TEST_CASE("limits: a collective that waits asks whether who never connected has 
   CHECK(rank.broken()->kind == ErrorKind::peer_lost);
   CHECK(rank.broken()->culprit == asked.front());
   CHECK_THAT(rank.broken()->message, Contains("which has left"));
+}
+
+TEST_CASE("limits: a collective that asks each second does not keep messages from asking",
+          "[comm][unit]") {
+  LimitedRank rank;
+  std::vector<float> values(8);
+  rank.begin_sum(values);
+  rank.round();
+  std::map<std::uint32_t, int> asked;
+  const auto look = [&](int times) {
+    asked.clear();
+    for (int i = 0; i < times; i++) rank.look_for(1s);
+    for (const auto& [waiting, to] : std::exchange(rank.control->published, {}))
+      for (const auto peer : to) asked[peer] += waiting.signature.kind == kAsksClosed ? 1 : 0;
+  };
+  look(2);
+  const Rank other = asked[1] > 0 ? 2 : 1;
+  REQUIRE(asked[3 - other] > 0);
+  const int by_collective = asked[other];
+  rank.begin_recv(other);
+  look(4);
+  CHECK(asked[3 - other] > 0);
+  CHECK(asked[other] > 2 * by_collective);
 }
 
 TEST_CASE("limits: a broken link counts unless a better cause is heard in time", "[comm][unit]") {

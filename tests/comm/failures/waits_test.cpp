@@ -129,9 +129,9 @@ TEST_CASE("waits: of many ranks some are asked at a time whether they have left,
   int times = 0;
   while (asked.size() < kRanks - 1 && times++ < 10) {
     const Owner owned(rank.progress);
-    CHECK(rank.waits.asks_again(owned, now_shown()));
-    rank.waits.ask_whether_closed(owned, others, now_shown());
-    CHECK_FALSE(rank.waits.asks_again(owned, now_shown()));
+    CHECK(rank.waits.messages_ask_again(owned, now_shown()));
+    rank.waits.ask_for_messages(owned, others, now_shown());
+    CHECK_FALSE(rank.waits.messages_ask_again(owned, now_shown()));
     const auto& [waiting, to] = rank.control->published.back();
     CHECK((waiting.signature.kind == kAsksClosed && waiting.communicator == kCommunicator));
     CHECK(to.size() <= 32);

@@ -12,6 +12,7 @@
 
 #include "comm/progress/progress.hpp"
 #include "support/effort.hpp"
+#include "support/real_time.hpp"
 
 namespace ccoll::test {
 namespace {
@@ -224,7 +225,7 @@ TEST_CASE("background: for a moment after such a turn pollers leave the flag alo
     one.turn();
     return one.background->is_due();
   }));
-  std::this_thread::sleep_for(1ms);
+  testing::leave_time(1ms);
   CHECK_FALSE(one.background->is_due());
   one.progress->disown(*owned);
 }

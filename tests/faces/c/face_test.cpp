@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ccoll/ccoll.h"
@@ -146,6 +147,37 @@ TEST_CASE("c: flags are 0 or 1, and reserved fields 0", "[faces][c]") {
           "ccoll_message: reserved is 3");
   block.reserved = 4;
   refused(ccoll_send(pair.ranks[0], &block, 1, 0, nullptr), "ccoll_block: reserved is 4");
+}
+
+TEST_CASE("c: blocks are rows with gaps between them, on either side", "[faces][c]") {
+  constexpr std::size_t kRows = 5, kColumns = 4, kOwn = 2;
+  const Pair pair;
+  const auto columns_of = [](std::vector<float>& matrix, std::size_t first) {
+    return ccoll_block{matrix.data() + first, kRows * kOwn, CCOLL_FLOAT32, 0, kOwn, kColumns};
+  };
+  const auto run = [&](std::size_t rank) {
+    std::vector<float> own(kRows * kOwn), matrix(kRows * kColumns, -1);
+    for (std::size_t i = 0; i < own.size(); i++) own[i] = static_cast<float>(10 * rank + i % kOwn);
+    const auto input = of(own);
+    const ccoll_block outputs[] = {columns_of(matrix, 0), columns_of(matrix, kOwn)};
+    auto result = ccoll_gather_v(pair.ranks[rank], &input, outputs, 0, nullptr);
+    if (result != CCOLL_OK) return std::pair(result, matrix);
+    // The root's columns 1 and 2 are added to the other rank's, which are all -1.
+    const auto middle = columns_of(matrix, 1);
+    result = ccoll_all_reduce(pair.ranks[rank], &middle, &middle, CCOLL_SUM, nullptr);
+    return std::pair(result, matrix);
+  };
+  auto other = std::async(std::launch::async, run, 1);
+  const auto [result, matrix] = run(0);
+  const auto [others_result, others_matrix] = other.get();
+  REQUIRE((result == CCOLL_OK && others_result == CCOLL_OK));
+  for (std::size_t row = 0; row < kRows; row++) {
+    const auto begin = static_cast<std::ptrdiff_t>(row * kColumns);
+    CHECK(std::vector(matrix.begin() + begin, matrix.begin() + begin + kColumns) ==
+          std::vector<float>{0, 0, 9, 11});
+    CHECK(std::vector(others_matrix.begin() + begin, others_matrix.begin() + begin + kColumns) ==
+          std::vector<float>{-1, 0, 9, -1});
+  }
 }
 
 TEST_CASE("c: a block that is needed and NULL is refused", "[faces][c]") {

@@ -59,6 +59,7 @@ struct MessageOperation final : Operation {
   std::uint64_t moved_bytes = 0;
   std::size_t most_slice_bytes = SIZE_MAX;  ///< send: of its payload, as its receiver wants it
   Copier copier = Copier::receiver;         ///< send: of its payload, as its receiver wants it
+  CopierChoice* choice = nullptr;           ///< recv: of its transfer, if it has one
   std::optional<CopierChoice::Transfer> transfer;  ///< recv: of the payload, once cleared to send
   std::vector<std::byte> head;                     ///< recv: eager data that is yet to land
   std::size_t landed_bytes = 0;                    ///< recv: of `head`, on its way

@@ -54,6 +54,7 @@ void trace_message(Tracing& tracing, const MessageOperation& operation) {
 void PendingMessages::begin(const std::shared_ptr<MessageOperation>& operation) {
   operation->position = all_.size();
   all_.push_back(operation);
+  if (is_send(*operation)) sends_++;
   record_begin(recorder_, *operation);
   if (operation->pattern.from) counts_[*operation->pattern.from]++;
 }
@@ -65,6 +66,7 @@ void PendingMessages::name_peer(MessageOperation& operation, Rank peer) {
 
 void PendingMessages::complete(MessageOperation& operation, std::optional<Failure> failure) {
   if (operation.pattern.from) counts_[*operation.pattern.from]--;
+  if (is_send(operation)) sends_--;
   // Keep it alive until it says that it is done.
   const auto held = std::move(all_[operation.position]);
   if (operation.position + 1 < all_.size()) {
@@ -87,6 +89,7 @@ void PendingMessages::end_all(const Failure& failure) {
     operation->end();
   }
   std::ranges::fill(counts_, 0);
+  sends_ = 0;
 }
 
 }  // namespace ccoll

@@ -42,6 +42,8 @@ class PendingMessages {
 
   /// In no order.
   const std::vector<std::shared_ptr<MessageOperation>>& all() const { return all_; }
+  /// How many of them are sends.
+  std::size_t sends() const { return sends_; }
   /// How many name that rank, which none may do before the first call of this for it. The reference
   /// stays valid.
   const std::size_t& count_with(Rank peer) {
@@ -62,6 +64,7 @@ class PendingMessages {
   Tracing* tracing_ = nullptr;
   std::vector<std::shared_ptr<MessageOperation>> all_;  // owns what all queues point to
   std::deque<std::size_t> counts_;                      // by rank; elements stay where they are
+  std::size_t sends_ = 0;
   bool has_moved_ = false;
 };
 

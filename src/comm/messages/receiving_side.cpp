@@ -41,9 +41,8 @@ ReceivingSide::ReceivingSide(Rank peer, Rank own, ReceiveLink& link, LinkTable& 
       pending_(pending),
       inbox_(inbox),
       landings_(landings),
-      sending_(sending) {
-  if (const auto costs = known_copy_costs()) choices_.estimate(*costs);
-}
+      sending_(sending),
+      choices_(known_copy_costs()) {}
 
 Status ReceivingSide::read_eager_slices() {
   for (int frames = 0; frames < kSlicesAtOnce; frames++) {
@@ -235,9 +234,10 @@ Status ReceivingSide::take(MessageOperation& recv, const Envelope& envelope, con
 }
 
 void ReceivingSide::begin_transfer(MessageOperation& recv) {
-  auto& choice = choices_.of(recv.received->bytes);
+  using enum CopyCosts::Pattern;
+  recv.choice = &choices_.of(recv.received->bytes, pending_.sends() > 0 ? both_ways : one_way);
   // The time of a transfer behind others tells nothing, so nothing is tried.
-  recv.transfer = arriving_.empty() ? choice.begin() : choice.preferred();
+  recv.transfer = arriving_.empty() ? recv.choice->begin() : recv.choice->preferred();
 }
 
 Status ReceivingSide::read_payloads() {
@@ -285,7 +285,7 @@ Status ReceivingSide::read_payloads() {
     pending_.note(true);
     if (recv.moved_bytes < recv.received->bytes) continue;
     arriving_.pop_front();
-    if (recv.transfer) choices_.of(recv.received->bytes).end(*recv.transfer);
+    if (recv.transfer) recv.choice->end(*recv.transfer);
     landings_.end_transfer(recv);
   }
   return {};

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <memory>
 #include <span>
+#include <stop_token>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -52,21 +53,28 @@ cudaError_t launch_fresh(std::uint32_t number, void** arguments, cudaStream_t st
   });
 }
 
+/// Stores the halves of the first word one by one. The word is torn half of the time.
+void tear(const test::WordHammer& with, const std::stop_token& end) {
+  auto* const halves = reinterpret_cast<std::uint32_t*>(with.words);
+  for (std::uint64_t round = 0; !end.stop_requested(); ++round) {
+    const std::uint64_t word = test::hammered_word(round);
+    store_relaxed(&halves[0], static_cast<std::uint32_t>(word));
+    relax();
+    store_relaxed(&halves[1], static_cast<std::uint32_t>(word >> 32));
+    relax();
+  }
+}
+
 /// Runs the blocks concurrently, as they only end together.
 cudaError_t launch_hammer(std::uint32_t blocks, void** arguments, cudaStream_t stream) {
   return put_data(stream, [blocks, with = *static_cast<const test::WordHammer*>(arguments[0])] {
+    // It ends after all blocks: they may be over before it has its turn.
+    std::jthread tearing;
+    if (has_fault("torn"))
+      tearing = std::jthread([&with](const std::stop_token& end) { tear(with, end); });
     std::vector<std::jthread> running;
-    for (std::uint32_t number = 0; number < blocks; ++number) {
+    for (std::uint32_t number = 0; number < blocks; ++number)
       running.emplace_back([&with, number] { test::hammer(LoneThread(), number, with); });
-    }
-    if (!has_fault("torn")) return;
-    for (std::uint64_t round = 0; round < with.rounds; ++round) {
-      auto* const halves = reinterpret_cast<std::uint32_t*>(with.words);
-      const std::uint64_t word = test::hammered_word(round);
-      store_relaxed(&halves[0], static_cast<std::uint32_t>(word));
-      relax();
-      store_relaxed(&halves[1], static_cast<std::uint32_t>(word >> 32));
-    }
   });
 }
 

@@ -234,7 +234,7 @@ class Parts : public Progress::Operations, public Failures::Audience {
     return moved;
   }
   Clock::time_point supervise(Owned owned, Clock::time_point now) override {
-    progress.turns().look(now);
+    progress.turns(owned).look(now);
     auto next = now + std::chrono::seconds(1);
     if (limits.end_suspicion(owned, now, next)) return next;
     return limits.look(owned, now, next);

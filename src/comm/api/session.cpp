@@ -127,7 +127,7 @@ void Session::configure() {
 }
 
 Session::~Session() {
-  close(false);
+  static_cast<void>(close(false));  // there is nobody left to tell
   progress_.stop();
   // Without a subscription this rank's part is not closed: the rank may still get it.
   if (subscribed_) self_.control().unsubscribe(self_.id());
@@ -235,7 +235,7 @@ bool Session::advance(Owned owned, Attention attention) try {
 Clock::time_point Session::supervise(Owned owned, Clock::time_point now) {
   const auto look = [&]() -> std::optional<Clock::time_point> {
     dumps_.write_requested(owned);
-    progress_.turns().look(now);
+    progress_.turns(owned).look(now);
     auto next = now + std::chrono::seconds(1);
     if (limits_.end_suspicion(owned, now, next)) return next;
     if (auto standing = under_way_.in_streams().supervise(owned, now, next);

@@ -37,14 +37,17 @@ Collectives::Pointer Collectives::take_front() {
 }
 
 Status Collectives::alone(const Call& call) const {
-  if (blocking_ == nullptr) [[likely]]
+  const auto blocking =
+      std::ranges::find_if(queue_, [](const Pointer& each) { return each->blocks; });
+  if (blocking == queue_.end()) [[likely]]
     return {};
+  const auto& run = (*blocking)->run;
   return fail(ErrorKind::invalid_argument,
               "two threads are in blocking collectives of one communicator at once: {}{} has not "
               "returned, and {} was called; give each thread its own, by duplicate(), or put the "
               "calls in order",
-              describe(blocking_->signature),
-              blocking_->number ? fmt::format(" (call {})", *blocking_->number) : "",
+              describe(run.signature),
+              (*blocking)->is_numbered ? fmt::format(" (call {})", run.sequence) : "",
               describe(signature_of(call)));
 }
 

@@ -78,7 +78,7 @@ void Failures::break_with(Owned owned, const Failure& failure, bool tell) {
 
 void Failures::break_copy(Owned owned, const Failure& failure) {
   // This thread may have forked inside a call.
-  progress_.turns().own_again();
+  progress_.turns(owned).own_again();
   verdict_.break_with(owned, failure);
   under_way_.end_copy(owned, *verdict_.broken(owned));
 }
@@ -148,7 +148,7 @@ bool Failures::end_by_old_loss(Owned owned, Clock::time_point now, Clock::time_p
   const auto heard = departures_.last_loss();
   if (!heard || verdict_.broken(owned) || verdict_.suspicion(owned) || !under_way_.busy(owned))
     return false;
-  const auto end = std::max(*heard, progress_.turns().last_moved()) + kLastWords;
+  const auto end = std::max(*heard, progress_.turns(owned).last_moved()) + kLastWords;
   if (now < end) {
     next = std::min(next, end);
     return false;

@@ -167,9 +167,9 @@ void Limits::publish(Owned owned, CollectiveOperation& operation, Clock::time_po
 void Limits::look_at_messages(Owned owned, Clock::time_point now, Clock::time_point& next) {
   auto& messages = under_way_.messages(owned);
   const auto& verdict = failures_.verdict();
-  const bool doubtful = now - progress_.turns().last_moved() >= kDoubtful;
+  const bool doubtful = now - progress_.turns(owned).last_moved() >= kDoubtful;
   if (messages.busy() && !doubtful)
-    next = std::min(next, progress_.turns().last_moved() + kDoubtful);
+    next = std::min(next, progress_.turns(owned).last_moved() + kDoubtful);
   const bool looks = doubtful && waits_.looks_again(owned, now);
   const bool may_ask = waits_.messages_ask_again(owned, now);
   std::vector<Rank> silent, unheard;
@@ -195,7 +195,7 @@ void Limits::look_at_messages(Owned owned, Clock::time_point now, Clock::time_po
         return failures_.break_with(owned, failure, true);
       // Nobody else knows of a probe.
       messages.give_up(*operation, std::move(failure));
-      progress_.turns().end_one();
+      progress_.turns(owned).end_one();
       continue;
     }
     if (!verdict.suspicion(owned)) next = std::min(next, operation->deadline);

@@ -30,7 +30,8 @@ Status Exchange::tell_all_at_start(std::uint8_t shown_as, const void* mine, void
   return gather(call);
 }
 
-Status Exchange::gather(const Call& call) {
+Status Exchange::gather(Call call) {
+  call.blocks = true;
   const Owner owned(progress_);
   CCOLL_TRY(calls_.run(owned, call));
   return {};

@@ -127,18 +127,23 @@ TEST_CASE("collectives: all end with the failure that each of them gets", "[comm
   CHECK(second->failure->message == "the end of b");
 }
 
-TEST_CASE("collectives: two threads are not blocked at once, and hear which calls meet",
+TEST_CASE("collectives: two threads do not wait in calls at once, and hear which calls meet",
           "[comm][unit]") {
   Collectives collectives;
   Call call;
   call.kind = Kind::barrier;
   call.count = 1;
   CHECK(collectives.alone(call));
-  Signature signature;
-  signature.kind = static_cast<std::uint8_t>(Kind::broadcast);
+  const auto first = std::make_shared<CollectiveOperation>();
+  const auto second = std::make_shared<CollectiveOperation>();
+  collectives.push_back(first);
+  collectives.push_back(second);
+  second->run.signature.kind = static_cast<std::uint8_t>(Kind::broadcast);
+  second->run.sequence = 4;
+  CHECK(collectives.alone(call));
+  second->blocks = true;
   SECTION("in a call with a number") {
-    const Collectives::Blocking blocking{signature, 4};
-    collectives.block(blocking);
+    second->is_numbered = true;
     const auto alone = collectives.alone(call);
     REQUIRE_FALSE(alone);
     CHECK(alone.error().kind == ErrorKind::invalid_argument);
@@ -146,15 +151,13 @@ TEST_CASE("collectives: two threads are not blocked at once, and hear which call
                Contains("broadcast") && Contains("(call 4)") && Contains("barrier was called"));
   }
   SECTION("in a call without one") {
-    const Collectives::Blocking blocking{signature, std::nullopt};
-    collectives.block(blocking);
     const auto alone = collectives.alone(call);
     REQUIRE_FALSE(alone);
     CHECK_THAT(alone.error().message, !Contains("(call"));
   }
-  CHECK(collectives.is_blocking());
-  collectives.unblock();
-  CHECK_FALSE(collectives.is_blocking());
+  collectives.take_front();
+  CHECK_FALSE(collectives.alone(call));
+  collectives.take_front();
   CHECK(collectives.alone(call));
 }
 

@@ -25,6 +25,7 @@
 #include <span>
 #include <string>
 #include <thread>
-#include <tl/expected.hpp>
 #include <unordered_map>
 #include <vector>
+
+#include "core/result.hpp"

@@ -8,8 +8,14 @@
 #include <exception>
 #include <optional>
 #include <string>
-#include <tl/expected.hpp>
 #include <utility>
+
+// Nobody may ignore one. The library does not say so; a declaration before its own can.
+namespace tl {
+template <typename T, typename E>
+class [[nodiscard]] expected;
+}  // namespace tl
+#include <tl/expected.hpp>
 
 #include "ccoll/types.hpp"
 

@@ -243,7 +243,7 @@ TEST_CASE("channel: a rank that leaves fails one that waits for it, and none tha
       }));
       failures++;
     } else {
-      // Who waits on a link that the other has never opened hears of it from elsewhere.
+      // An operation on a link that the other has never opened is ended elsewhere.
       for (const auto& operation : survivor.pending.all())
         CHECK_FALSE(survivor.channel.is_connected(operation->stage));
       successes++;

@@ -32,7 +32,7 @@ TEST_CASE("times: ticks keep their order, and lie between the record's beginning
     CHECK(first <= told.front());
     CHECK(told.back() <= times.now());
     CHECK(times.now() - first >= ago);
-    // What another processor's counter shows from before or after is cut to what can be.
+    // A count of another processor, from before or after, is cut to what can be.
     CHECK(times.of(std::uint64_t{0}) == first);
     CHECK(times.of(UINT64_MAX) == times.now());
     const auto steady = std::chrono::steady_clock::now();

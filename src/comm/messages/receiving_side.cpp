@@ -270,14 +270,14 @@ Status ReceivingSide::read_payloads() {
     const bool lands = recv.to_device && view->data != place;
     if (lands && recv.direct) room = recv.to_device->room(place, bytes);
     if (room == nullptr) return {};
-    if (!payload_link_->begin_read()) return taken_back(peer_);
+    if (!payload_link_->begin_read()) return lost(recv, taken_back(peer_).value(), own_);
     if (recv.transfer && !came_as_asked(*recv.transfer, *view, room))
       recv.transfer->is_timed = false;
     if (recv.row_bytes > 0)
       scatter(view->data, bytes, recv, recv.moved_bytes);
     else if (view->data != room)
       std::memcpy(room, view->data, bytes);
-    if (!payload_link_->pop()) return taken_back(peer_);
+    if (!payload_link_->pop()) return lost(recv, taken_back(peer_).value(), own_);
     if (lands) CCOLL_TRY(recv.to_device->fill(bytes));
     recv.moved_bytes += bytes;
     read += bytes;

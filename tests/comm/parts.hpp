@@ -170,9 +170,13 @@ class Parts : public Progress::Operations, public Failures::Audience {
   void look_for(Clock::duration time) {
     for (int step = 0; step < 10; step++) {
       pass(time / 10);
-      const Owner owned(progress);
-      supervise(owned, now_shown());
+      look();
     }
+  }
+  /// Looks at the limits.
+  void look() {
+    const Owner owned(progress);
+    supervise(owned, now_shown());
   }
   /// How often this rank was made to look.
   std::uint32_t rings() { return progress.waiter().doorbell()->rings(); }
@@ -188,10 +192,11 @@ class Parts : public Progress::Operations, public Failures::Audience {
     return begin(MessageOperation::What::recv, from, timeout);
   }
   std::shared_ptr<MessageOperation> begin(MessageOperation::What what, std::optional<Rank> peer,
-                                          std::chrono::milliseconds timeout = {}) {
+                                          std::chrono::milliseconds timeout = {},
+                                          std::uint32_t tag = 7) {
     auto operation = std::make_shared<MessageOperation>();
     operation->what = what;
-    operation->pattern = {peer, 7};
+    operation->pattern = {peer, tag};
     operation->bytes = 1;
     operation->input = operation->output = &byte_;
     if (what != MessageOperation::What::send) operation->received.emplace();
@@ -201,8 +206,11 @@ class Parts : public Progress::Operations, public Failures::Audience {
   }
   /// Begins a sum of `values` over all ranks, in place.
   std::shared_ptr<Work::State> begin_sum(std::vector<float>& values, std::string_view label = {}) {
+    return begin(sum_of(values, label));
+  }
+  std::shared_ptr<Work::State> begin(const Call& call) {
     const Owner owned(progress);
-    auto begun = calls.begin(owned, sum_of(values, label));
+    auto begun = calls.begin(owned, call);
     REQUIRE(begun);
     return *begun;
   }

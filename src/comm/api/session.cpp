@@ -17,7 +17,7 @@ namespace ccoll {
 Session::Session(std::shared_ptr<Member> member, std::uint64_t id,
                  const CommunicatorOptions& options, Group group, std::shared_ptr<Waiter> waiter)
     : self_(std::move(member), id, options, std::move(group)),
-      progress_(*this, waiter),
+      progress_(*this, waiter, &Clock::now),
       under_way_(self_, progress_, std::move(waiter)) {
   self_.member()->enter();
 }

@@ -52,7 +52,8 @@ void Work::wait(std::optional<std::chrono::milliseconds> limit) {
   if (const auto progress = state_->progress.lock(); progress && !state_->done()) {
     const auto deadline =
         limit ? deadline_after(*limit, progress->now()) : Clock::time_point::max();
-    call_group::go_on(state_.get(), deadline);
+    if (call_group::has_put_off())
+      call_group::go_on(state_.get(), limit ? deadline_after(*limit) : Clock::time_point::max());
     const Owner owned(*progress);
     if (!progress->wait(owned, *state_, deadline)) give_up();
   }

@@ -48,10 +48,10 @@ struct Batch {
 struct PutOff {
   WeakCommunicator communicator;
   std::optional<cudaStream_t> stream;  ///< nothing: one of the communicator's own
-  /// Goes on until `until` at the latest; returns whether it is done. It may wait for other ranks,
-  /// which may need this thread to go on first. Of calls with the same communicator or stream, each
-  /// waits until earlier ones are done. The communicator lives meanwhile. A failure comes as the
-  /// caller is to see it.
+  /// Goes on until `until`, by the Clock, at the latest; returns whether it is done. It may wait
+  /// for other ranks, which may need this thread to go on first. Of calls with the same
+  /// communicator or stream, each waits until earlier ones are done. The communicator lives
+  /// meanwhile. A failure comes as the caller is to see it.
   std::function<Result<bool>(std::chrono::steady_clock::time_point until)> go_on;
   /// Not 0: it waits for other ranks' calls, which have the same number and may be in the same
   /// stream.
@@ -64,7 +64,8 @@ void put_off(PutOff call);
 std::shared_ptr<Batch> open_batch(const WeakCommunicator& communicator,
                                   std::optional<cudaStream_t> stream);
 /// Goes on with the calls that are put off until all are done, or `awaited` is, or `limit` has
-/// passed; always as far as it can without waiting. The first failure is the group's.
+/// passed; always as far as it can without waiting. The first failure is the group's. The limit is
+/// one of the Clock, by which the calls wait for streams and threads of several communicators.
 void go_on(const Work::State* awaited, std::chrono::steady_clock::time_point limit);
 /// Fails in an open group, for calls whose results cannot be there before group_end.
 Status refuse_in_one(std::string_view call);

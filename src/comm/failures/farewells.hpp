@@ -8,7 +8,8 @@
 /// If only two ranks know a call's sizes, one of them may find a difference after the others' part
 /// is over. After such calls rank 0 counts the ranks that have closed, and tells when all have. A
 /// closing rank waits for that, and no news of a failure can follow it. The service thread and
-/// close() write; any thread reads.
+/// close() write; any thread reads. Waits go by the Clock: other ranks and the service thread take
+/// real time.
 
 #include <algorithm>
 #include <chrono>

@@ -16,7 +16,7 @@ namespace {
 /// A rank that was awaited for this long may have left unheard (see Control::probe).
 constexpr std::chrono::milliseconds kLookAgain{1000};
 
-/// By then the service thread has answered, unless it is held up itself.
+/// By then the service thread has answered, unless it is held up itself. It takes real time.
 constexpr std::chrono::milliseconds kAnswerLimit{2000};
 
 bool is_counted(const Headcount::State& state) { return state.gone.has_value(); }

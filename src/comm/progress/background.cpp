@@ -60,14 +60,15 @@ struct EndOfTurn {
 
 std::shared_ptr<Background> Background::make(asio::io_context& context,
                                              const std::shared_ptr<Progress>& progress,
-                                             std::shared_ptr<Waiter> waiter) {
-  return std::shared_ptr<Background>(new Background(context, progress, std::move(waiter)));
+                                             std::shared_ptr<Waiter> waiter, Now now) {
+  return std::shared_ptr<Background>(new Background(context, progress, std::move(waiter), now));
 }
 
 Background::Background(asio::io_context& context, const std::shared_ptr<Progress>& progress,
-                       std::shared_ptr<Waiter> waiter)
+                       std::shared_ptr<Waiter> waiter, Now now)
     : context_(context),
       progress_(progress),
+      now_(now),
       waiter_(std::move(waiter)),
       watch_(context_),
       timer_(context_) {}
@@ -102,7 +103,7 @@ bool Background::is_beside_busy_cores() const {
 
 bool Background::is_due() const {
   const auto denied = denied_.load(std::memory_order_relaxed);
-  return denied != kNever && Clock::now() - denied < kCourtesy;
+  return denied != kNever && now_() - denied < kCourtesy;
 }
 
 void Background::stop() {
@@ -126,7 +127,7 @@ void Background::turn() {
   std::optional<Owned> owned;
   for (int tries = 0; progress && !owned && tries < kTries; tries++) owned = progress->try_own();
   if (!owned) {
-    if (progress) denied_.store(Clock::now());
+    if (progress) denied_.store(now_());
     scheduled_.store(false);
     // A thread that released the flag before found this turn scheduled, and scheduled none.
     if (progress) owned = progress->try_own();
@@ -202,6 +203,7 @@ bool Background::sleep_until(Clock::time_point next, Clock::time_point now) {
   } else {
     next = std::min(next, deadline_after(Waiter::kNap, now));
   }
+  // The timer goes by the Clock.
   timer_.expires_at(deadline_after(next - now));
   timer_.async_wait(wake);
   sleeps_until_.store(next);

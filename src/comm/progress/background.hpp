@@ -21,10 +21,10 @@ class Progress;
 
 class Background : public std::enable_shared_from_this<Background> {
  public:
-  /// `waiter`: the one of `progress`.
+  /// `waiter` and `now`: those of `progress`.
   static std::shared_ptr<Background> make(asio::io_context& context,
                                           const std::shared_ptr<Progress>& progress,
-                                          std::shared_ptr<Waiter> waiter);
+                                          std::shared_ptr<Waiter> waiter, Now now);
 
   ~Background();
   Background(const Background&) = delete;
@@ -45,7 +45,7 @@ class Background : public std::enable_shared_from_this<Background> {
 
  private:
   Background(asio::io_context& context, const std::shared_ptr<Progress>& progress,
-             std::shared_ptr<Waiter> waiter);
+             std::shared_ptr<Waiter> waiter, Now now);
   void turn();
   /// Whether no core is likely to be idle, except that of a caller that does not wait.
   bool is_beside_busy_cores() const;
@@ -59,6 +59,7 @@ class Background : public std::enable_shared_from_this<Background> {
 
   asio::io_context& context_;  ///< of the service, which the communicator holds
   const std::weak_ptr<Progress> progress_;
+  const Now now_;
   std::atomic<bool> scheduled_{false};
   std::atomic<bool> busy_{false};
   static constexpr auto kAwake = std::chrono::steady_clock::time_point::min();

@@ -20,7 +20,7 @@ void Progress::start(asio::io_context& context, const std::shared_ptr<Progress>&
                      Cores cores) {
   cores_ = cores;
   this_ = self;
-  background_ = Background::make(context, self, waiter_);
+  background_ = Background::make(context, self, waiter_, now_);
 }
 
 void Progress::stop() {

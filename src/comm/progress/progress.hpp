@@ -55,8 +55,8 @@ class Progress {
     bool are_filled = false;          ///< each rank has a core, and few have a second one
   };
 
-  /// `now`: the clock for time limits.
-  Progress(Operations& operations, std::shared_ptr<Waiter> waiter, Now now = &Clock::now);
+  /// `now`: the communicator's clock, for its time limits. Threads sleep by the Clock itself.
+  Progress(Operations& operations, std::shared_ptr<Waiter> waiter, Now now);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

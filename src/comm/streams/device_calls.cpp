@@ -17,7 +17,8 @@ namespace {
 /// How long a communicator that ends waits for hosts to end calls that the device has ended.
 constexpr std::chrono::seconds kForHosts{1};
 
-/// How often a thread looks while its stream waits at a call that other ranks do not make.
+/// How often a thread looks while its stream waits at a call that other ranks do not make. It
+/// paces the thread, by the Clock.
 constexpr std::chrono::milliseconds kBetweenEntries{1};
 
 /// Host memory among a call's buffers, which is copied.
@@ -70,6 +71,7 @@ Result<std::optional<Work>> Streams::begin_on_device(const PackedCall& made,
   }
   const Entering entering{submitted.is_captured, with_.progress.now(), limit_of(call)};
   for (;;) {
+    // The wait in the stream is real, and this thread looks around between two of them.
     const auto entry = enter(*submitted.stream_op, entering, Clock::now() + kPublishAfter);
     if (!entry) return tl::unexpected(entry.error());
     if (*entry == device::Entry::apart) return std::nullopt;

@@ -88,7 +88,7 @@ class Streams {
     Clock::time_point since;
     Clock::time_point limit;  ///< until the stream reaches it, or for one that is captured
   };
-  /// Enters as far as possible until `until`.
+  /// Enters as far as possible until `until`. It waits in a stream, by the Clock.
   Result<device::Entry> enter(device::StreamOp& stream_op, const Entering& entering,
                               Clock::time_point until);
   /// The error that kept a call from being entered, or that its limit has passed.

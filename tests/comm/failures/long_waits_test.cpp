@@ -90,47 +90,6 @@ TEST_CASE("long waits: a call is told of once on each rank that waits, with whom
                             "1, \"gradients\") on rank 0 has waited for"));
 }
 
-TEST_CASE("long waits: a message, with what its sender does", "[comm]") {
-  const auto text = said_by(3, soon_told(), [&](Communicator& team, const Heard& log) {
-    std::int32_t value = team.rank();
-    if (team.rank() == 0) team.recv(std::span(&value, 1), 1, 7, {.label = "weights"});
-    if (team.rank() != 1) return;
-    be_late(log, "has waited for");
-    team.send(std::span(&value, 1), 0, 7);
-  });
-  CAPTURE(text);
-  CHECK(count_of("has waited for", text) == 1);
-  CHECK_THAT(text, Contains("\"weights\": team: recv from rank 1 tag 7"));
-  CHECK_THAT(text, Contains("it waits for rank 1 ("));
-  CHECK_THAT(text, Contains("rank 1 had made no collective call"));
-}
-
-TEST_CASE("long waits: of many messages few are told of, the rest counted", "[comm]") {
-  const auto text = said_by(2, soon_told(), [&](Communicator& team, const Heard& log) {
-    std::vector<std::int32_t> values(20);
-    if (team.rank() == 1) be_late(log, "more messages have waited as long");
-    // They begin together, or some would have waited long enough before the others.
-    std::vector<MessageRequest> requests;
-    for (auto& value : values)
-      requests.push_back(team.rank() == 0 ? MessageRequest::recv(std::span(&value, 1), 1)
-                                          : MessageRequest::send(std::span(&value, 1), 0));
-    team.batch(requests);
-  });
-  CAPTURE(text);
-  CHECK(count_of("recv from rank 1", text) == 4);
-  CHECK_THAT(text, Contains("16 more messages have waited as long"));
-}
-
-TEST_CASE("long waits: nothing is told where that is not asked for, nor of what moves", "[comm]") {
-  auto options = soon_told();
-  options.warn_after = GENERATE(0ms, 60'000ms);
-  const auto text = said_by(2, options, [&](Communicator& team, const Heard&) {
-    if (team.rank() == 1) testing::be_late(kAgain);
-    team.barrier();
-  });
-  CHECK(text == "");
-}
-
 TEST_CASE("long waits: a negative limit is refused", "[comm]") {
   auto options = soon_told();
   options.warn_after = -1ms;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "comm/parts.hpp"
+#include "comm/parts_of_job.hpp"
 #include "support/logged.hpp"
 
 namespace ccoll::test {
@@ -13,7 +14,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
-using What = MessageOperation::What;
+using ccoll::testing::count_of;
+using ccoll::testing::Heard;
+using ccoll::testing::logged;
 
 constexpr std::uint64_t kCommunicator = 21;
 
@@ -22,6 +25,14 @@ struct WaitingRank : Parts {
   explicit WaitingRank(const CommunicatorOptions& options = {})
       : Parts(1, {4, 5, 7}, kCommunicator, options) {}
 };
+
+CommunicatorOptions soon_told() {
+  CommunicatorOptions options;
+  options.name = "team";
+  options.timeout = kNoLimit;
+  options.warn_after = 400ms;
+  return options;
+}
 
 }  // namespace
 
@@ -103,6 +114,53 @@ TEST_CASE("waits: a long wait asks the others, then reports, each once", "[comm]
   CHECK(stage() == LongWait::logged);
   pass(1h);
   CHECK(stage() == LongWait::no);
+}
+
+TEST_CASE("waits: a message's is told of once, with whom it misses and what its sender does",
+          "[comm][unit]") {
+  PartsOfJob job({0, 1, 2}, 210, soon_told());
+  const auto text = logged([&](const Heard& log) {
+    job[0].begin_recv(1)->label = "weights";
+    job.spend(399ms);
+    CHECK(log.count("has waited for") == 0);
+    job.spend(2s);  // long enough for a second time
+  });
+  CAPTURE(text);
+  CHECK(count_of("has waited for", text) == 1);
+  CHECK_THAT(text, Contains("\"weights\": team: recv from rank 1 tag 7") &&
+                       Contains("has waited for 0.4 s") && Contains("it waits for rank 1 (") &&
+                       Contains("rank 1 had made no collective call"));
+}
+
+TEST_CASE("waits: of many messages few are told of, the rest counted", "[comm][unit]") {
+  WaitingRank rank(soon_told());
+  const auto text = logged([&] {
+    for (int i = 0; i < 20; i++) rank.begin_recv(0);
+    rank.look_for(1s);
+  });
+  CAPTURE(text);
+  CHECK(count_of("recv from rank 0", text) == 4);
+  CHECK_THAT(text, Contains("16 more messages have waited as long"));
+}
+
+TEST_CASE("waits: what moves is told of once it has stood still for long", "[comm][unit]") {
+  PartsOfJob job({0, 1, 2, 3}, 211, soon_told());
+  std::vector<float> first(8), second(8);
+  const auto sum_of = [](std::vector<float>& values) {
+    auto call = Parts::sum_of(values);
+    call.algorithm = Algorithm::recursive_doubling;
+    return call;
+  };
+  const auto text = logged([&](const Heard& log) {
+    job[0].begin(sum_of(first));
+    job.spend(390ms);
+    job[1].begin(sum_of(second));  // its data let rank 0 take its first step
+    job.spend(390ms);
+    CHECK(log.count("has waited for") == 0);
+    job.spend(20ms);
+  });
+  CAPTURE(text);
+  CHECK(count_of("has waited for", text) == 2);
 }
 
 TEST_CASE("waits: no long wait is reported where that is not asked for", "[comm][unit]") {

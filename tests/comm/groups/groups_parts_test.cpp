@@ -17,6 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
 using ccoll::testing::run_threads;
 
 /// A communicator that another made. It looks at its limits often.
@@ -364,6 +365,21 @@ TEST_CASE("groups: who waits in a child announces its list, to a few if there ar
   }
   std::ranges::sort(told);
   CHECK(told == (size <= 64 ? job_ranks : std::vector<std::uint32_t>{1, 5}));
+}
+
+TEST_CASE("groups: a member that does not come is named when the time is over", "[comm][unit]") {
+  OneRank rank;
+  rank.on_made = [](ChildRank& child) { child.is_late_soon = true; };
+  auto options = briefly();
+  options.name = "pair";
+  const auto begun = now_shown();
+  const auto failure = failure_of(rank.groups.subgroup(kBothOfUs, options));
+  CHECK(now_shown() - begun == options.timeout);
+  CHECK(failure.kind == ErrorKind::timed_out);
+  CHECK(failure.culprit == 7U);
+  CHECK_THAT(failure.message, StartsWith("pair: subgroup, by ") &&
+                                  Contains(" (call 0) on rank 0 timed out after 3000 ms") &&
+                                  Contains("it waits for rank 1 (in the job rank 7 "));
 }
 
 TEST_CASE("groups: a failure that no rank is to blame for ends whatever is left", "[comm][unit]") {

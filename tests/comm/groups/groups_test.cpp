@@ -205,23 +205,6 @@ TEST_CASE("groups: members with different lists learn both, and the parent is as
   }
 }
 
-TEST_CASE("groups: a member that does not come is named when the time is over", "[comm]") {
-  std::atomic<int> told = 0;
-  const auto errors = run_ranks(3, options_for("tcp"), [&](Communicator& communicator) {
-    if (communicator.rank() == 1)
-      return expect(eventually([&] { return told == 2; }), "the others wait for longer");
-    GroupOptions options;
-    options.timeout = 400ms;
-    options.name = "pair";
-    const auto got = message_of([&] { communicator.subgroup({2, 1, 0}, options); });
-    told++;
-    expect(got.starts_with("timed_out: pair: subgroup, by "), got);
-    expect(got.find(" (call 0) on rank ") != std::string::npos, got);
-    expect(got.find("it waits for rank 1") != std::string::npos, got);
-  });
-  for (const auto& error : errors) CHECK(error == "");
-}
-
 TEST_CASE("groups: a subgroup that waits ends when its communicator breaks", "[comm]") {
   for (const auto& kind : testing::usable_transports()) {
     const auto errors = run_ranks(3, options_for(kind.name), [](Communicator& communicator) {

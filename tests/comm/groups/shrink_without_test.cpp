@@ -90,16 +90,6 @@ TEST_CASE("shrink without: who is lost beside those is not waited for either", "
   }));
 }
 
-TEST_CASE("shrink without: other lists than the others' are waited for in vain", "[comm]") {
-  check_all_well(run_ranks(3, options_for("inproc"), [](Communicator& world) {
-    const auto text = message_of(
-        [&] { world.shrink_without({world.rank() == 0 ? 1 : 0}, {.name = {}, .timeout = 500ms}); });
-    // Ranks 1 and 2 agree.
-    expect(world.rank() == 0 ? text.starts_with("timed_out: shrink") : text == "no error", text);
-    world.barrier();
-  }));
-}
-
 TEST_CASE("shrink without: what cannot be is refused at once", "[comm]") {
   check_all_well(run_ranks(2, options_for("inproc"), [](Communicator& world) {
     const auto me = world.rank();

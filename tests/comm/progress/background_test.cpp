@@ -12,7 +12,6 @@
 
 #include "comm/progress/progress.hpp"
 #include "support/effort.hpp"
-#include "support/real_time.hpp"
 
 namespace ccoll::test {
 namespace {
@@ -78,7 +77,8 @@ struct BackgroundOfOne {
   ToldOperations operations;
   const std::shared_ptr<Waiter> waiter = Waiter::make().value();
   std::shared_ptr<Progress> progress = std::make_shared<Progress>(operations, waiter, &turn_now);
-  const std::shared_ptr<Background> background = Background::make(context, progress, waiter);
+  const std::shared_ptr<Background> background =
+      Background::make(context, progress, waiter, &turn_now);
 };
 
 }  // namespace
@@ -198,7 +198,6 @@ TEST_CASE("background: what moves in the last round keeps it awake, what ends th
 TEST_CASE("background: a turn that finds the flag taken has it next, and leaves work to its holder",
           "[comm][unit]") {
   BackgroundOfOne one;
-  turn_time = Clock::now();  // is_due() goes by the true clock
   const auto owned = one.progress->try_own();
   REQUIRE(owned);
   CHECK_FALSE(one.background->is_due());
@@ -219,13 +218,13 @@ TEST_CASE("background: for a moment after such a turn pollers leave the flag alo
   BackgroundOfOne one;
   const auto owned = one.progress->try_own();
   REQUIRE(owned);
-  // The moment is short, and this thread may lose its core.
-  CHECK(testing::holds_at_last([&] {
-    one.background->schedule();
-    one.turn();
-    return one.background->is_due();
-  }));
-  testing::leave_time(1ms);
+  CHECK_FALSE(one.background->is_due());
+  one.background->schedule();
+  CHECK(one.turn());
+  CHECK(one.background->is_due());
+  turn_time += 99us;
+  CHECK(one.background->is_due());
+  turn_time += 1us;
   CHECK_FALSE(one.background->is_due());
   one.progress->disown(*owned);
 }

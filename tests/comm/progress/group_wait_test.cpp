@@ -59,7 +59,7 @@ class Linked final : public Progress::Operations {
   const std::shared_ptr<Operation> call = std::make_shared<Operation>();
   asio::io_context context;  // nobody runs it
   const std::shared_ptr<Progress> progress =
-      std::make_shared<Progress>(*this, Waiter::make().value());
+      std::make_shared<Progress>(*this, Waiter::make().value(), &Clock::now);
 
   Linked() { progress->start(context, progress, {}); }
   ~Linked() { progress->stop(); }

@@ -44,7 +44,7 @@ TEST_CASE("progress: a limit of a wait goes by the communicator's clock", "[comm
 
 TEST_CASE("progress: before the communicator has begun there is no such pointer", "[comm][unit]") {
   Parts rank(0, {3, 5}, 991);
-  const Progress not_begun(rank, Waiter::make().value());
+  const Progress not_begun(rank, Waiter::make().value(), &now_shown);
   CHECK(not_begun.weak(rank.self).expired());
 }
 

@@ -39,6 +39,8 @@ class UnderWay {
   bool busy(Owned owned) const {
     return !collectives_.empty() || messages_.busy() || in_streams_.busy(owned);
   }
+  /// Whether nothing is, and no thread waits for a collective.
+  bool is_idle(Owned owned) const { return !busy(owned) && !collectives_.is_blocking(); }
   bool has_reached() const { return in_streams_.has_reached(); }
   /// As Progress::Operations::awaited().
   std::vector<Rank> awaited(Owned owned, const Work::State& work) const noexcept;

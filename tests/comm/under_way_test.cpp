@@ -52,4 +52,24 @@ TEST_CASE("under way: the first one names all", "[comm][unit]") {
   CHECK_THAT(name(), Contains("all_reduce of 8 float32"));
 }
 
+TEST_CASE("under way: is idle while neither an operation nor a blocked thread is there",
+          "[comm][unit]") {
+  BusyRank rank;
+  const auto is_idle = [&] {
+    const Owner owned(rank.progress);
+    return rank.under_way.is_idle(owned);
+  };
+  CHECK(is_idle());
+  {
+    const Signature signature;
+    const Owner owned(rank.progress);
+    rank.under_way.collectives(owned).block({signature, 0});
+    CHECK_FALSE(rank.under_way.is_idle(owned));
+    rank.under_way.collectives(owned).unblock();
+  }
+  CHECK(is_idle());
+  rank.begin_recv(2);
+  CHECK_FALSE(is_idle());
+}
+
 }  // namespace ccoll::test

@@ -41,10 +41,11 @@ struct CheckedCall {
   Work in_stream_of_group() { return by_stream(Until::done); }
 
   Work by_stream(Until until) {
-    call.blocks = waits(until) && !options.stream;
-    if (call.blocks) check_alone(Owner(communicator->progress()));
-    auto work = value(communicator->streams().begin(call, options.stream));
-    if (call.blocks) work.wait();
+    if (until == Until::done && !options.stream && options.unfinished == nullptr) {
+      value(communicator->streams().run(call));
+      return {};
+    }
+    auto work = value(communicator->streams().begin(std::move(call), options.stream));
     if (until == Until::done && options.unfinished != nullptr) *options.unfinished = work;
     return work;
   }
@@ -52,20 +53,16 @@ struct CheckedCall {
   Work by_queue(Until until) {
     auto& calls = communicator->calls();
     const Owner owned(communicator->progress(), communicator->under_way());
-    call.blocks = waits(until);
-    if (until == Until::done && !waits(until)) check_alone(owned);
-    Work work(value(waits(until) ? calls.run(owned, call) : calls.begin(owned, call)));
-    if (!waits(until)) communicator->progress().round(owned);
+    const bool waits = until == Until::done && options.unfinished == nullptr;
+    if (until == Until::done && !waits) value(calls.alone(owned, call));
+    Work work(value(waits ? calls.run(owned, call) : calls.begin(owned, call)));
+    if (!waits) communicator->progress().round(owned);
     if (until == Until::begun) return work;
-    if (!waits(until)) *options.unfinished = work;
+    if (!waits) *options.unfinished = work;
     calls.remember(owned, call,
                    std::static_pointer_cast<CollectiveOperation>(work.state().operations.front()));
     return work;
   }
-
-  bool waits(Until until) const { return until == Until::done && options.unfinished == nullptr; }
-
-  void check_alone(Owned owned) const { value(communicator->calls().alone(owned, call)); }
 
   template <typename T>
   T value(Result<T> result) const {

@@ -18,7 +18,6 @@ enum class Until : std::uint8_t { done, begun };
 ///   group    in an open group, a blocking call only begins
 ///   stream   if it has a stream, or memory of a device, a stream makes it
 ///   queue    else the host makes it, behind earlier calls
-/// Probes do not come this way: they look only for what the host's own calls would receive.
 template <typename Request>
 Work submit(Request&& request, Until until = Until::done) {
   if (until == Until::done && request.at_once()) return {};

@@ -32,7 +32,6 @@ struct Call {
   /// their buffers.
   std::optional<std::uint32_t> coalesced;
   bool in_place = false;  ///< input and output share memory
-  bool blocks = false;    ///< its caller waits until it is over
   DataType type = DataType::uint8;
   Reduction op;
   Rank root = 0;

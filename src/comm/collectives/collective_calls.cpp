@@ -33,7 +33,6 @@ Result<std::shared_ptr<Work::State>> CollectiveCalls::begin(Owned owned, const C
   if (log().tells(LogLevel::trace))
     log().trace("rank {}: {} begins", rank, describe(operation->run.signature));
   operation->label = call.label;
-  operation->blocks = call.blocks;
   operation->gate = in_stream.gate;
   operation->timeout = call.timeout;
   with_.limits.set(owned, *operation, with_.progress.now(), call.timeout);
@@ -163,10 +162,23 @@ Status CollectiveCalls::make_ready_beside(Owned owned, Algorithm algorithm,
 
 Result<std::shared_ptr<Work::State>> CollectiveCalls::run(Owned owned, const Call& call) {
   CCOLL_TRY(alone(owned, call));
-  auto work = with_.progress.run(owned, [&] { return begin(owned, call); });
-  // A collective fails only together with all that is under way.
-  if (work && (*work)->failure() != nullptr) return tl::unexpected(*with_.failures.broken(owned));
+  auto work = begin(owned, call);
+  if (work) CCOLL_TRY(finish(owned, **work));
   return work;
+}
+
+Status CollectiveCalls::finish(Owned owned, const Work::State& work) {
+  const auto& run = static_cast<const CollectiveOperation*>(work.operations.front().get())->run;
+  const Collectives::Blocking blocking{run.signature, run.sequence};
+  const struct Unblock {
+    Collectives& collectives;
+    ~Unblock() { collectives.unblock(); }
+  } unblock{queue(owned)};
+  queue(owned).block(blocking);
+  with_.progress.wait(owned, work, Clock::time_point::max());
+  // A collective fails only together with all that is under way.
+  if (work.failure() != nullptr) return tl::unexpected(*with_.failures.broken(owned));
+  return {};
 }
 
 bool CollectiveCalls::advance(Owned owned) {

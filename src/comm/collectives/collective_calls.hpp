@@ -84,6 +84,8 @@ class CollectiveCalls {
     with_.record.call_begins(owned, signature);
     return with_.comparison.has_any_ahead();
   }
+  /// Waits until the collective of a blocking call is over; returns its failure, if any.
+  Status finish(Owned owned, const Work::State& work);
   /// Handles a failure of the first one in the queue.
   void failed(Owned owned, Failure failure);
 

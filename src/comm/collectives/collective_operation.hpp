@@ -37,7 +37,6 @@ struct CollectiveOperation final : Operation {
 
   // The holder of the owner flag alone reaches these, by Collectives.
   bool started = false;
-  bool blocks = false;  ///< a thread waits in the call until it is over
   /// Whether it has the number by which other ranks know it. A call that its stream holds back, and
   /// all behind it, get theirs only when they begin: a graph's calls may still come before.
   bool is_numbered = false;

@@ -37,17 +37,14 @@ Collectives::Pointer Collectives::take_front() {
 }
 
 Status Collectives::alone(const Call& call) const {
-  const auto blocking =
-      std::ranges::find_if(queue_, [](const Pointer& each) { return each->blocks; });
-  if (blocking == queue_.end()) [[likely]]
+  if (blocking_ == nullptr) [[likely]]
     return {};
-  const auto& run = (*blocking)->run;
   return fail(ErrorKind::invalid_argument,
               "two threads are in blocking collectives of one communicator at once: {}{} has not "
               "returned, and {} was called; give each thread its own, by duplicate(), or put the "
               "calls in order",
-              describe(run.signature),
-              (*blocking)->is_numbered ? fmt::format(" (call {})", run.sequence) : "",
+              describe(blocking_->signature),
+              blocking_->number ? fmt::format(" (call {})", *blocking_->number) : "",
               describe(signature_of(call)));
 }
 

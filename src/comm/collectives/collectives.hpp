@@ -20,6 +20,11 @@ namespace ccoll {
 class Collectives {
  public:
   using Pointer = std::shared_ptr<CollectiveOperation>;
+  /// A collective in which a thread is blocked.
+  struct Blocking {
+    const Signature& signature;
+    std::optional<std::uint64_t> number;  ///< none until its stream has reached it
+  };
 
   bool empty() const { return queue_.empty(); }
   std::size_t size() const { return queue_.size(); }
@@ -67,12 +72,17 @@ class Collectives {
     queue_.clear();
   }
 
-  /// Fails if a thread waits in a blocking collective, and `call` is another.
+  bool is_blocking() const { return blocking_ != nullptr; }
+  /// Fails if a thread is blocked in a collective, and `call` is another.
   Status alone(const Call& call) const;
+  /// `blocking` must live until unblock().
+  void block(const Blocking& blocking) { blocking_ = &blocking; }
+  void unblock() { blocking_ = nullptr; }
 
  private:
   std::deque<Pointer> queue_;
   std::uint64_t sequence_ = 0;  ///< of the next collective
+  const Blocking* blocking_ = nullptr;
 };
 
 }  // namespace ccoll

@@ -83,11 +83,8 @@ bool CollectiveCalls::repeat(const Outline& asked, const Blocks& blocks,
   if (options.unfinished != nullptr) {
     with_.progress.settle(owned);
     *options.unfinished = Work(std::move(queued));
-  } else {
-    operation.blocks = true;
-    with_.progress.wait(owned, *queued, Clock::time_point::max());
-    if (const auto* const failure = queued->failure()) raise(*failure);
-  }
+  } else
+    self.value_or_raise(finish(owned, *queued));
   return true;
 }
 
@@ -107,7 +104,6 @@ Result<std::shared_ptr<Work::State>> CollectiveCalls::queue_repeated(
   auto queued = failures.guarded(owned, [&] {
     auto& operation = *repeated;
     operation.done.store(false, std::memory_order_relaxed);
-    operation.blocks = false;
     operation.endings.begin_again();
     with_.limits.set(owned, operation, with_.progress.now(), {});
     auto work = std::make_shared<Work::State>(Work::State{with_.progress.weak(), {repeated}});

@@ -61,7 +61,7 @@ class Failures {
   // For the holder of the owner flag:
 
   /// Whether nothing is under way and nothing wrong: a short call may be made at once.
-  bool is_calm(Owned owned) const { return !under_way_.busy(owned) && verdict_.is_calm(owned); }
+  bool is_calm(Owned owned) const { return under_way_.is_idle(owned) && verdict_.is_calm(owned); }
   /// Fails if the communicator is broken.
   Status usable(Owned owned);
   const std::optional<Failure>& broken(Owned owned) const { return verdict_.broken(owned); }

@@ -30,8 +30,7 @@ Status Exchange::tell_all_at_start(std::uint8_t shown_as, const void* mine, void
   return gather(call);
 }
 
-Status Exchange::gather(Call call) {
-  call.blocks = true;
+Status Exchange::gather(const Call& call) {
   const Owner owned(progress_);
   CCOLL_TRY(calls_.run(owned, call));
   return {};

@@ -35,7 +35,7 @@ class Exchange {
   Status agree(std::uint8_t shown_as, const std::string& text);
 
  private:
-  Status gather(Call call);
+  Status gather(const Call& call);
 
   const Self& self_;
   Progress& progress_;

@@ -171,7 +171,6 @@ Status Groups::meet(Announcement announcement) {
   barrier.shown_as = kSubgroup;
   barrier.count = 1;
   barrier.op = ReduceOp::max;
-  barrier.blocks = true;
   const auto met = with_.calls.run(owned, barrier);
   with_.births.announcement(owned).reset();
   CCOLL_TRY(met);

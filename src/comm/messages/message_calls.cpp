@@ -54,7 +54,9 @@ Status MessageCalls::post(Owned owned, Batch messages, std::chrono::milliseconds
 
 Result<std::shared_ptr<Work::State>> MessageCalls::run(Owned owned, Batch messages,
                                                        std::chrono::milliseconds timeout) {
-  return with_.progress.run(owned, [&] { return begin(owned, messages, timeout); });
+  auto work = begin(owned, messages, timeout);
+  if (work) with_.progress.wait(owned, **work, Clock::time_point::max());
+  return work;
 }
 
 Result<std::optional<Received>> MessageCalls::look(Owned owned, const Pattern& pattern) {

@@ -138,14 +138,6 @@ class Progress {
   bool is_wanted() const { return turns_.is_wanted(); }
   /// Makes progress until all are done or `limit` has passed; false in the latter case.
   bool wait(Owned owned, const Work::State& work, Clock::time_point limit);
-  /// Makes a blocking call: begins it by `begin`, which returns a Result of its work, and waits
-  /// until it is over, without releasing the flag in between. The work has its failures.
-  template <typename Begin>
-  auto run(Owned owned, Begin begin) -> decltype(begin()) {
-    auto work = begin();
-    if (work) wait(owned, **work, Clock::time_point::max());
-    return work;
-  }
 
   Operations& operations() { return operations_; }
   const Operations& operations() const { return operations_; }

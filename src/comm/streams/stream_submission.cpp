@@ -408,4 +408,23 @@ Result<Work> Streams::begin(std::vector<std::shared_ptr<MessageOperation>> opera
   return put(submitting, *submitted, stream, operations.empty() ? "" : operations.front()->label);
 }
 
+Status Streams::run(const Call& call) {
+  const auto signature = signature_of(call);
+  const Collectives::Blocking blocking{signature, std::nullopt};
+  {
+    const Owner owned(with_.progress);
+    CCOLL_TRY(with_.collective_calls.alone(owned, call));
+    with_.under_way.collectives(owned).block(blocking);
+  }
+  const auto unblock = [this](const void*) {
+    const Owner owned(with_.progress);
+    with_.under_way.collectives(owned).unblock();
+  };
+  const std::unique_ptr<const Collectives::Blocking, decltype(unblock)> blocked(&blocking, unblock);
+  auto work = begin(call, std::nullopt);
+  if (!work) return tl::unexpected(work.error());
+  work->wait();
+  return {};
+}
+
 }  // namespace ccoll

@@ -65,6 +65,8 @@ class Streams {
   Result<Work> begin(Call call, std::optional<cudaStream_t> stream);
   Result<Work> begin(std::vector<std::shared_ptr<MessageOperation>> operations,
                      std::chrono::milliseconds timeout, std::optional<cudaStream_t> stream);
+  /// Runs it in a stream of the communicator's own and waits for it; throws its failure.
+  Status run(const Call& call);
 
  private:
   /// A call, its rows packed, for a stream.

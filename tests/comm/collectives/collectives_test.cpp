@@ -127,23 +127,18 @@ TEST_CASE("collectives: all end with the failure that each of them gets", "[comm
   CHECK(second->failure->message == "the end of b");
 }
 
-TEST_CASE("collectives: two threads do not wait in calls at once, and hear which calls meet",
+TEST_CASE("collectives: two threads are not blocked at once, and hear which calls meet",
           "[comm][unit]") {
   Collectives collectives;
   Call call;
   call.kind = Kind::barrier;
   call.count = 1;
   CHECK(collectives.alone(call));
-  const auto first = std::make_shared<CollectiveOperation>();
-  const auto second = std::make_shared<CollectiveOperation>();
-  collectives.push_back(first);
-  collectives.push_back(second);
-  second->run.signature.kind = static_cast<std::uint8_t>(Kind::broadcast);
-  second->run.sequence = 4;
-  CHECK(collectives.alone(call));
-  second->blocks = true;
+  Signature signature;
+  signature.kind = static_cast<std::uint8_t>(Kind::broadcast);
   SECTION("in a call with a number") {
-    second->is_numbered = true;
+    const Collectives::Blocking blocking{signature, 4};
+    collectives.block(blocking);
     const auto alone = collectives.alone(call);
     REQUIRE_FALSE(alone);
     CHECK(alone.error().kind == ErrorKind::invalid_argument);
@@ -151,13 +146,15 @@ TEST_CASE("collectives: two threads do not wait in calls at once, and hear which
                Contains("broadcast") && Contains("(call 4)") && Contains("barrier was called"));
   }
   SECTION("in a call without one") {
+    const Collectives::Blocking blocking{signature, std::nullopt};
+    collectives.block(blocking);
     const auto alone = collectives.alone(call);
     REQUIRE_FALSE(alone);
     CHECK_THAT(alone.error().message, !Contains("(call"));
   }
-  collectives.take_front();
-  CHECK_FALSE(collectives.alone(call));
-  collectives.take_front();
+  CHECK(collectives.is_blocking());
+  collectives.unblock();
+  CHECK_FALSE(collectives.is_blocking());
   CHECK(collectives.alone(call));
 }
 

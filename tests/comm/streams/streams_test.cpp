@@ -82,7 +82,7 @@ TEST_CASE("streams: a stream without memory of a GPU is refused, which harms not
   CHECK(rank.control->floods.empty());
   CHECK(rank.record.history().calls() == 0);
   const Owner owned(rank.progress);
-  CHECK_FALSE(rank.under_way.busy(owned));
+  CHECK(rank.under_way.is_idle(owned));
 }
 
 TEST_CASE("streams: a rank that lacks what a call needs ends all calls, and names itself, once",
@@ -116,6 +116,27 @@ TEST_CASE("streams: a forked child's copy refuses calls and touches nothing", "[
   REQUIRE_FALSE(messages);
   CHECK_THAT(messages.error().message, Contains("forked child"));
   CHECK(rank.control->floods.empty());
+}
+
+TEST_CASE("streams: a blocking call that fails blocks no later one", "[comm][unit]") {
+  Parts rank(0, {3, 5}, 965);
+  std::vector<float> values(8);
+  const Collectives::Blocking barrier{{.kind = 3}, std::nullopt};
+  {
+    const Owner owned(rank.progress);
+    rank.under_way.collectives(owned).block(barrier);
+    CHECK_FALSE(rank.calls.alone(owned, Parts::sum_of(values)));
+  }
+  CHECK_FALSE(rank.streams.run(Parts::sum_of(values)));
+  {
+    const Owner owned(rank.progress);
+    CHECK_FALSE(rank.calls.alone(owned, Parts::sum_of(values)));
+    rank.under_way.collectives(owned).unblock();
+  }
+  // Without a GPU the call itself is refused.
+  CHECK_FALSE(rank.streams.run(Parts::sum_of(values)));
+  const Owner owned(rank.progress);
+  CHECK_FALSE(rank.under_way.collectives(owned).is_blocking());
 }
 
 TEST_CASE("streams: an incomplete result of a device breaks the communicator on all ranks",

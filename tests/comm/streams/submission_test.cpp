@@ -136,7 +136,7 @@ TEST_CASE("streams: buffers that the rank's GPU does not have are refused, which
   CHECK_FALSE(rank.broken());
   CHECK(rank.control->floods.empty());
   const Owner owned(rank.progress);
-  CHECK_FALSE(rank.under_way.busy(owned));
+  CHECK(rank.under_way.is_idle(owned));
   CHECK(rank.under_way.collectives(owned).next_number() == 0);
 }
 

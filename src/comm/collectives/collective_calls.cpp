@@ -162,23 +162,18 @@ Status CollectiveCalls::make_ready_beside(Owned owned, Algorithm algorithm,
 
 Result<std::shared_ptr<Work::State>> CollectiveCalls::run(Owned owned, const Call& call) {
   CCOLL_TRY(alone(owned, call));
-  auto work = begin(owned, call);
-  if (work) CCOLL_TRY(finish(owned, **work));
-  return work;
+  auto& queue = this->queue(owned);
+  const Collectives::Blocked blocked(queue,
+                                     {signature_of(call), queue.likely_number(queue.size())});
+  return over(owned, with_.progress.finish(owned, begin(owned, call)));
 }
 
-Status CollectiveCalls::finish(Owned owned, const Work::State& work) {
-  const auto& run = static_cast<const CollectiveOperation*>(work.operations.front().get())->run;
-  const Collectives::Blocking blocking{run.signature, run.sequence};
-  const struct Unblock {
-    Collectives& collectives;
-    ~Unblock() { collectives.unblock(); }
-  } unblock{queue(owned)};
-  queue(owned).block(blocking);
-  with_.progress.wait(owned, work, Clock::time_point::max());
+Result<std::shared_ptr<Work::State>> CollectiveCalls::over(
+    Owned owned, Result<std::shared_ptr<Work::State>> finished) {
   // A collective fails only together with all that is under way.
-  if (work.failure() != nullptr) return tl::unexpected(*with_.failures.broken(owned));
-  return {};
+  if (finished && (*finished)->failure() != nullptr)
+    return tl::unexpected(*with_.failures.broken(owned));
+  return finished;
 }
 
 bool CollectiveCalls::advance(Owned owned) {

@@ -84,8 +84,9 @@ class CollectiveCalls {
     with_.record.call_begins(owned, signature);
     return with_.comparison.has_any_ahead();
   }
-  /// Waits until the collective of a blocking call is over; returns its failure, if any.
-  Status finish(Owned owned, const Work::State& work);
+  /// Returns the failure of a blocking call that is over, if it has failed.
+  Result<std::shared_ptr<Work::State>> over(Owned owned,
+                                            Result<std::shared_ptr<Work::State>> finished);
   /// Handles a failure of the first one in the queue.
   void failed(Owned owned, Failure failure);
 

@@ -37,7 +37,7 @@ Collectives::Pointer Collectives::take_front() {
 }
 
 Status Collectives::alone(const Call& call) const {
-  if (blocking_ == nullptr) [[likely]]
+  if (!blocking_) [[likely]]
     return {};
   return fail(ErrorKind::invalid_argument,
               "two threads are in blocking collectives of one communicator at once: {}{} has not "

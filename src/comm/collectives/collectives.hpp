@@ -22,8 +22,21 @@ class Collectives {
   using Pointer = std::shared_ptr<CollectiveOperation>;
   /// A collective in which a thread is blocked.
   struct Blocking {
-    const Signature& signature;
+    Signature signature;
     std::optional<std::uint64_t> number;  ///< none until its stream has reached it
+  };
+  /// The thread that holds the owner flag is blocked in a collective while this exists.
+  class Blocked {
+   public:
+    Blocked(Collectives& collectives, const Blocking& blocking) : collectives_(collectives) {
+      collectives_.block(blocking);
+    }
+    ~Blocked() { collectives_.unblock(); }
+    Blocked(const Blocked&) = delete;
+    Blocked& operator=(const Blocked&) = delete;
+
+   private:
+    Collectives& collectives_;
   };
 
   bool empty() const { return queue_.empty(); }
@@ -72,17 +85,17 @@ class Collectives {
     queue_.clear();
   }
 
-  bool is_blocking() const { return blocking_ != nullptr; }
+  bool is_blocking() const { return blocking_.has_value(); }
   /// Fails if a thread is blocked in a collective, and `call` is another.
   Status alone(const Call& call) const;
-  /// `blocking` must live until unblock().
-  void block(const Blocking& blocking) { blocking_ = &blocking; }
-  void unblock() { blocking_ = nullptr; }
+  /// A thread is blocked until unblock(); meanwhile it may release the owner flag.
+  void block(const Blocking& blocking) { blocking_ = blocking; }
+  void unblock() { blocking_.reset(); }
 
  private:
   std::deque<Pointer> queue_;
   std::uint64_t sequence_ = 0;  ///< of the next collective
-  const Blocking* blocking_ = nullptr;
+  std::optional<Blocking> blocking_;
 };
 
 }  // namespace ccoll

@@ -79,12 +79,14 @@ bool CollectiveCalls::repeat(const Outline& asked, const Blocks& blocks,
     return true;
   held = with_.progress.weak().lock();
   const auto& self = with_.self;
-  auto queued = self.value_or_raise(queue_repeated(owned, *last.operation, polled));
+  auto queued = queue_repeated(owned, *last.operation, polled);
   if (options.unfinished != nullptr) {
+    *options.unfinished = Work(self.value_or_raise(std::move(queued)));
     with_.progress.settle(owned);
-    *options.unfinished = Work(std::move(queued));
-  } else
-    self.value_or_raise(finish(owned, *queued));
+  } else {
+    const Collectives::Blocked blocked(queue(owned), {run.signature, run.sequence});
+    self.value_or_raise(over(owned, with_.progress.finish(owned, std::move(queued))));
+  }
   return true;
 }
 

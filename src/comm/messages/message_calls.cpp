@@ -54,9 +54,7 @@ Status MessageCalls::post(Owned owned, Batch messages, std::chrono::milliseconds
 
 Result<std::shared_ptr<Work::State>> MessageCalls::run(Owned owned, Batch messages,
                                                        std::chrono::milliseconds timeout) {
-  auto work = begin(owned, messages, timeout);
-  if (work) with_.progress.wait(owned, **work, Clock::time_point::max());
-  return work;
+  return with_.progress.finish(owned, begin(owned, messages, timeout));
 }
 
 Result<std::optional<Received>> MessageCalls::look(Owned owned, const Pattern& pattern) {

@@ -110,6 +110,12 @@ bool Progress::wait(Owned owned, const Work::State& work, Clock::time_point limi
   return is_over;
 }
 
+Result<std::shared_ptr<Work::State>> Progress::finish(Owned owned,
+                                                      Result<std::shared_ptr<Work::State>> begun) {
+  if (begun) wait(owned, **begun, Clock::time_point::max());
+  return begun;
+}
+
 void Progress::sleep(Owned owned, const Work::State& work, Clock::time_point now,
                      Clock::time_point until) {
   auto awaited = operations_.awaited(owned, work);

@@ -138,6 +138,9 @@ class Progress {
   bool is_wanted() const { return turns_.is_wanted(); }
   /// Makes progress until all are done or `limit` has passed; false in the latter case.
   bool wait(Owned owned, const Work::State& work, Clock::time_point limit);
+  /// The rest of a blocking call: waits until it is over, if it has begun, and returns it.
+  Result<std::shared_ptr<Work::State>> finish(Owned owned,
+                                              Result<std::shared_ptr<Work::State>> begun);
 
   Operations& operations() { return operations_; }
   const Operations& operations() const { return operations_; }

@@ -409,18 +409,19 @@ Result<Work> Streams::begin(std::vector<std::shared_ptr<MessageOperation>> opera
 }
 
 Status Streams::run(const Call& call) {
-  const auto signature = signature_of(call);
-  const Collectives::Blocking blocking{signature, std::nullopt};
   {
     const Owner owned(with_.progress);
     CCOLL_TRY(with_.collective_calls.alone(owned, call));
-    with_.under_way.collectives(owned).block(blocking);
+    with_.under_way.collectives(owned).block({signature_of(call), std::nullopt});
   }
-  const auto unblock = [this](const void*) {
-    const Owner owned(with_.progress);
-    with_.under_way.collectives(owned).unblock();
-  };
-  const std::unique_ptr<const Collectives::Blocking, decltype(unblock)> blocked(&blocking, unblock);
+  // Not a Blocked: the stream's call needs the flag.
+  const struct Unblock {
+    const With& with;
+    ~Unblock() {
+      const Owner owned(with.progress);
+      with.under_way.collectives(owned).unblock();
+    }
+  } unblock{with_};
   auto work = begin(call, std::nullopt);
   if (!work) return tl::unexpected(work.error());
   work->wait();

@@ -137,8 +137,7 @@ TEST_CASE("collectives: two threads are not blocked at once, and hear which call
   Signature signature;
   signature.kind = static_cast<std::uint8_t>(Kind::broadcast);
   SECTION("in a call with a number") {
-    const Collectives::Blocking blocking{signature, 4};
-    collectives.block(blocking);
+    collectives.block({signature, 4});
     const auto alone = collectives.alone(call);
     REQUIRE_FALSE(alone);
     CHECK(alone.error().kind == ErrorKind::invalid_argument);
@@ -146,14 +145,18 @@ TEST_CASE("collectives: two threads are not blocked at once, and hear which call
                Contains("broadcast") && Contains("(call 4)") && Contains("barrier was called"));
   }
   SECTION("in a call without one") {
-    const Collectives::Blocking blocking{signature, std::nullopt};
-    collectives.block(blocking);
+    collectives.block({signature, std::nullopt});
     const auto alone = collectives.alone(call);
     REQUIRE_FALSE(alone);
     CHECK_THAT(alone.error().message, !Contains("(call"));
   }
   CHECK(collectives.is_blocking());
   collectives.unblock();
+  CHECK_FALSE(collectives.is_blocking());
+  {
+    const Collectives::Blocked blocked(collectives, {signature, 4});
+    CHECK_FALSE(collectives.alone(call));
+  }
   CHECK_FALSE(collectives.is_blocking());
   CHECK(collectives.alone(call));
 }

@@ -17,7 +17,7 @@
 ///
 ///   writer                                   reader
 ///   line i % kLines ← header, small data
-///   slot            ← large data
+///   slot            ← large data; short ones may lie one behind another
 ///   line.stamp      ← i + 1              ──► line.stamp == i + 1: reads line and slot
 ///   popped > i                           ◄── popped ← i + 1
 ///
@@ -81,7 +81,7 @@ struct BasicRing {
   struct Place {
     std::uint32_t slot;    ///< or kLent, kMulticast, kUnmapped, kRemade
     std::uint32_t memory;  ///< for kLent: the memory's number in the writer's process
-    std::uint64_t offset;  ///< in that memory or the shared slots; kUnmapped: an address
+    std::uint64_t offset;  ///< in that slot, memory or the shared slots; kUnmapped: an address
   };
   static constexpr std::uint32_t kLent = UINT32_MAX, kMulticast = UINT32_MAX - 1,
                                  kUnmapped = UINT32_MAX - 2, kRemade = UINT32_MAX - 3;

@@ -42,9 +42,10 @@ class BasicRingReader {
   }
   /// The data, if they fit their line.
   const std::byte* in_line() const { return line().data.data(); }
-  /// The data, if they lie in a slot of this ring.
+  /// The data, if they lie in a slot of this ring, whatever the writer says of their place.
   const std::byte* in_slot(const typename Ring::Place& place) const {
-    return ring_->slot(place.slot % Ring::kLines);
+    static_assert(kMostFetchedBytes >= kSlotBytes, "the ring's memory ends behind such a slice");
+    return ring_->slot(place.slot % Ring::kLines) + place.offset % kSlotBytes;
   }
   void fetch() { ring_->fetches.store(1, std::memory_order_relaxed); }
   void prefer_loans(LoanClass loans, bool prefers) {

@@ -30,12 +30,19 @@ inline void prefetch_to_write(const void* line) {
 template <typename Ring>
 class BasicRingWriter {
  public:
+  /// From this slice on, short slices lie one behind another in their slots, so that all of the
+  /// slots' memory takes turns. Until then few pages are touched.
+  static constexpr std::uint64_t kFirstBehind = 1024;
+
   /// Uses the slots [0, slots). Stays at most `lines` slices ahead of its reader, more than
   /// Ring::kUntold. `multicast_readers`: by shared slot, the number of its readers.
   explicit BasicRingWriter(Ring* ring, std::uint32_t slots, std::uint32_t lines = Ring::kLines,
-                           std::uint32_t* multicast_readers = nullptr)
+                           std::uint32_t* multicast_readers = nullptr,
+                           std::uint64_t first_behind = kFirstBehind)
       : ring_(ring),
         lines_(lines),
+        // The reader of a thrifty ring gives a slot's memory away when it has read a slice in it.
+        first_behind_(ring->is_thrifty != 0 ? UINT64_MAX : first_behind),
         slots_(slots),
         next_slots_(slots),
         multicast_readers_(multicast_readers) {}
@@ -55,23 +62,21 @@ class BasicRingWriter {
   /// Memory for a slice of `bytes`: the same until push().
   std::byte* room(std::size_t bytes) {
     if (Ring::Line::holds(bytes)) return line().data.data();
-    if (!std::exchange(chosen_, true) && bytes < kTakesTurns) {
-      // If all slots have been read, start again with those in the caches.
-      if (bytes >= kWorthALook) look();
-      if (taken_slots_ == 0) begin_again();
-    }
-    return ring_->slot(next_slot_);
+    if (!std::exchange(chosen_, true)) choose(bytes);
+    return ring_->slot(slot_) + offset_;
   }
   void push(const SliceHeader& header) {
     auto& line = this->line();
     line.set(header);
     const bool takes_slot = !Ring::Line::holds(header.bytes);
-    taken_[pushed_ % Ring::kLines] = takes_slot ? kOwnSlot : kNothing;
+    taken_[pushed_ % Ring::kLines] = takes_slot ? kFirstOwnSlot + slot_ : kNothing;
     if (takes_slot) {
-      line.place = {next_slot_, 0, 0};
-      if (++next_slot_ == slots_) slots_ = next_slots_;
-      if (next_slot_ >= slots_) next_slot_ = 0;
-      taken_slots_++;
+      line.place = {slot_, 0, offset_};
+      if (slices_[slot_]++ == 0) taken_slots_++;
+      if (goes_behind(header.bytes))
+        offset_ += (header.bytes + kPairOfLines - 1) / kPairOfLines * kPairOfLines;
+      else
+        next_slot();
       chosen_ = false;
     }
     line.stamp.store(Ring::stamp_of(++pushed_));
@@ -135,7 +140,29 @@ class BasicRingWriter {
   /// The other core has just read a slice of this size, if at all: fetching it back from that
   /// core's cache takes longer than going on with the next slot.
   static constexpr std::size_t kTakesTurns = 16 << 10;
+  /// docs/design/links.md says what it brings that such slices lie one behind another.
+  static constexpr std::size_t kMostBehind = 32 << 10;
+  /// Processors fetch cache lines in such pairs.
+  static constexpr std::size_t kPairOfLines = 128;
 
+  /// Whether such a slice lies behind the last one. With more slots than a link begins with, the
+  /// memory that takes turns would be larger than caches.
+  bool goes_behind(std::size_t bytes) const {
+    return bytes <= kMostBehind && pushed_ >= first_behind_ && slots_ <= kLinkSlots;
+  }
+  /// Chooses the place of the next slice; there is a free slot.
+  void choose(std::size_t bytes) {
+    if (offset_ + bytes > kSlotBytes) next_slot();
+    if (goes_behind(bytes) || bytes >= kTakesTurns) return;
+    // If all slots have been read, start again with those in the caches.
+    if (bytes >= kWorthALook) look();
+    if (taken_slots_ == 0) begin_again();
+  }
+  void next_slot() {
+    if (++slot_ == slots_) slots_ = next_slots_;
+    if (slot_ >= slots_) slot_ = 0;
+    offset_ = 0;
+  }
   void lend(const SliceHeader& header, const typename Ring::Place& place) {
     auto& line = this->line();
     line.set(header);
@@ -152,7 +179,7 @@ class BasicRingWriter {
     const bool in_line = Ring::Line::holds(bytes);
     prefetch(&line(), in_line ? kHeadBytes + bytes : kHeadBytes);
     if (!in_line && bytes <= kWorthPrefetching && has_slot())
-      prefetch(ring_->slot(next_slot_), bytes);
+      prefetch(ring_->slot(slot_) + offset_, bytes);
   }
   static void prefetch(const void* memory, std::size_t bytes) {
     const auto* const begin = static_cast<const std::byte*>(memory);
@@ -163,31 +190,35 @@ class BasicRingWriter {
   bool has_slot() const { return taken_slots_ < std::min(slots_, next_slots_); }
   bool has_line_and_slot() const { return has_line() && has_slot(); }
   void begin_again() {
-    next_slot_ = 0;
+    slot_ = 0;
+    offset_ = 0;
     slots_ = next_slots_;
   }
   void look() {
     for (const auto popped = std::min(ring_->popped.load(), pushed_); popped_ < popped; popped_++) {
       const auto taken = taken_[popped_ % Ring::kLines];
-      if (taken == kOwnSlot)
-        taken_slots_--;
-      else if (taken < kUnmapped)
+      if (taken < kFirstOwnSlot)
         multicast_readers_[taken]--;
+      else if (taken < kUnmapped && --slices_[taken - kFirstOwnSlot] == 0)
+        taken_slots_--;
     }
   }
 
   Ring* const ring_;
   const std::uint32_t lines_;
+  const std::uint64_t first_behind_;
   std::uint64_t pushed_ = 0;
   std::uint64_t popped_ = 0;      ///< as last read: it may be more
   std::uint64_t lent_until_ = 0;  ///< slices before this count may be lent
   std::uint32_t slots_;
   std::uint32_t next_slots_;  ///< from the next wrap-around on
   std::uint32_t taken_slots_ = 0;
-  std::uint32_t next_slot_ = 0;  ///< slots come back in the order in which they are taken
-  bool chosen_ = false;          ///< room() has returned it
-  static constexpr std::uint32_t kNothing = UINT32_MAX, kOwnSlot = UINT32_MAX - 1,
-                                 kUnmapped = UINT32_MAX - 2;
+  std::array<std::uint32_t, Ring::kLines> slices_{};  ///< by slot, those not yet read
+  std::uint32_t slot_ = 0;    ///< of the next slice; they come back in the order of taking
+  std::uint64_t offset_ = 0;  ///< of the next slice in its slot, which is taken if this is not 0
+  bool chosen_ = false;       ///< room() has returned this place
+  static constexpr std::uint32_t kNothing = UINT32_MAX, kUnmapped = UINT32_MAX - 1,
+                                 kFirstOwnSlot = kUnmapped - Ring::kLines;
   std::array<std::uint32_t, Ring::kLines> taken_{};  ///< by line: one of these, or a shared slot
   std::array<std::span<const std::byte>, Ring::kLines> unmapped_{};  ///< by line, for kUnmapped
   std::uint64_t remade_ = 0;  ///< count of the last refused slice

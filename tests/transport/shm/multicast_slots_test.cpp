@@ -75,7 +75,7 @@ TEST_CASE("shm: a slice for several is written once, and stays until all have re
 
 TEST_CASE("shm: a sender is far ahead where ranks outnumber cores, and of short messages",
           "[transport]") {
-  const std::vector<std::byte> data(20'000);
+  const std::vector<std::byte> data(40'000);
   // By how many slices it gets ahead of a reader that takes one whenever there is no room.
   const auto ahead = [&](Pair& pair, std::uint32_t& under_way,
                          std::uint64_t turns = 2 * shm::Ring::kLines) {

@@ -25,6 +25,7 @@ using Word = BasicSleepWord<ModelAtomic>;
 
 /// In the line, in a slot, and in a slot whose reuse the writer checks for.
 constexpr std::size_t kSmall = Ring::Line::kDataBytes, kMiddle = kSmall + 1, kLarge = 8 << 10;
+constexpr std::size_t kLong = 40 << 10;  ///< no slice lies behind it
 
 alignas(4096) std::array<std::byte, Ring::kBytes> memory;
 
@@ -47,10 +48,11 @@ struct Fault {
 
 class Game {
  public:
-  /// The writer begins with `slots` and may use 2 when it lacks some, if it grows.
+  /// The writer begins with `slots` and may use 2 when it lacks some, if it grows. From slice
+  /// `first_behind` on, short ones lie one behind another.
   Game(std::array<std::size_t, kSlices> sizes, const Fault& fault, std::uint32_t slots = 2,
-       bool grows = false)
-      : sizes_(sizes), fault_(fault), slots_(slots), grows_(grows) {}
+       bool grows = false, std::uint64_t first_behind = kSlices)
+      : sizes_(sizes), fault_(fault), slots_(slots), grows_(grows), first_behind_(first_behind) {}
 
   Explorer::Outcome play() {
     return explorer_.explore([this] { set_up(); }, {[this] { write(); }, [this] { read(); }});
@@ -74,7 +76,7 @@ class Game {
   }
 
   void write() {
-    shm::BasicRingWriter<Ring> writer(ring_, slots_);
+    shm::BasicRingWriter<Ring> writer(ring_, slots_, Ring::kLines, nullptr, first_behind_);
     for (std::uint64_t i = 0; i < kSlices; i++) {
       const auto has_room = [&] {
         const bool has_room = writer.has_room();
@@ -122,17 +124,20 @@ class Game {
       explorer_.ring(other.event);
   }
 
-  /// Lines come first, then slots.
+  /// Lines come first, then the places in slots.
   static std::size_t cell_of(const std::byte* data) {
     const auto offset = static_cast<std::size_t>(data - memory.data());
     if (offset < Ring::kFirstSlot) return offset / sizeof(Ring::Line);
-    return Ring::kLines + (offset - Ring::kFirstSlot) / shm::kSlotBytes;
+    const auto behind = (offset - Ring::kFirstSlot) % shm::kSlotBytes;
+    const auto place = behind > kLarge ? 2U : behind > 0 ? 1U : 0U;
+    return Ring::kLines + (offset - Ring::kFirstSlot) / shm::kSlotBytes * 3 + place;
   }
 
   const std::array<std::size_t, kSlices> sizes_;
   const Fault fault_;
   const std::uint32_t slots_;
   const bool grows_;
+  const std::uint64_t first_behind_;
   Explorer explorer_;
   Ring* ring_ = nullptr;
   std::optional<Sleeper> writer_, reader_;
@@ -387,6 +392,23 @@ TEST_CASE(
       CHECK(outcome.failure == "");
       CHECK(outcome.states > 5'000);
     }
+  }
+}
+
+TEST_CASE("ring: slices that lie one behind another are not overwritten before they are popped",
+          "[transport][property]") {
+  const auto sizes = GENERATE(values<std::array<std::size_t, kSlices>>({
+      {kLarge, kLong, kLarge},
+      {kLarge, kLarge, kLong},
+      {kLong, kLarge, kLong},
+      {kLarge, kSmall, kLong},
+      {kLarge, kLarge, kLarge},
+  }));
+  for (const auto& [slots, grows] : {std::pair(1, false), {2, false}, {1, true}}) {
+    CAPTURE(sizes, slots, grows);
+    const auto outcome = Game(sizes, {}, static_cast<std::uint32_t>(slots), grows, 0).play();
+    CHECK(outcome.failure == "");
+    CHECK(outcome.states > 1'000);
   }
 }
 

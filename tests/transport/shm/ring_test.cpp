@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 #include <random>
+#include <set>
 
 #include "system/segment.hpp"
 
@@ -19,17 +20,21 @@ namespace {
 template <typename Ring = shm::Ring>
 class Ends {
  public:
-  Ends(std::uint32_t slots, std::uint32_t lines) : slots_(slots), writer(ring_, slots, lines) {}
+  Ends(std::uint32_t slots, std::uint32_t lines, std::uint64_t first_behind = UINT64_MAX)
+      : slots_(slots), writer(ring_, slots, lines, nullptr, first_behind) {}
 
   bool has_room() { return writer.has_room(); }
   std::size_t slots_taken() const {
     return static_cast<std::size_t>(std::ranges::count_if(
         sizes_, [](std::size_t bytes) { return bytes > Ring::Line::kDataBytes; }));
   }
-  void push(std::size_t bytes) {
-    std::fill_n(writer.room(bytes), bytes, static_cast<std::byte>(pushed_));
+  /// Returns where in the ring's memory it lies.
+  std::size_t push(std::size_t bytes) {
+    auto* const room = writer.room(bytes);
+    std::fill_n(room, bytes, static_cast<std::byte>(pushed_));
     writer.push({pushed_++, {}, static_cast<std::uint32_t>(bytes), 0});
     sizes_.push_back(bytes);
+    return static_cast<std::size_t>(room - segment_->data());
   }
   void pop() {
     REQUIRE(reader_.there());
@@ -110,6 +115,60 @@ TEST_CASE(
   }
   CHECK(more_while_full > 0);
   CHECK(fewer_while_full > 0);
+}
+
+TEST_CASE(
+    "ring: slices that lie one behind another come out as they went in, also beside long ones, and "
+    "where the slots become more or fewer",
+    "[transport][property]") {
+  const auto seed = std::random_device{}();
+  std::mt19937 random(seed);
+  for (int game = 0; game < 100; game++) {
+    const std::uint64_t first_behind = random() % 2 == 0 ? 0 : random() % 100;
+    Ends<> ends(1 + random() % kLinkSlots, shm::Ring::kLines, first_behind);
+    for (int turn = 0; turn < 300; turn++) {
+      CAPTURE(seed, game, turn, first_behind, ends.slots());
+      if (random() % 50 == 0) {
+        ends.use(1 + random() % (kLinkSlots + 2));
+      } else if (random() % 2 == 0 && ends.has_room()) {
+        constexpr std::array<std::size_t, 4> kMost = {300, 5'000, 40'000, shm::kSlotBytes};
+        ends.push(1 + random() % kMost[random() % kMost.size()]);
+      } else if (ends.under_way() > 0) {
+        ends.pop();
+      }
+    }
+    while (ends.under_way() > 0) ends.pop();
+    // As many short ones as there are lines may be under way, and a long one still gets a slot.
+    CAPTURE(seed, game, first_behind, ends.slots());
+    ends.use(kLinkSlots);
+    for (std::uint32_t i = 0; i < 2 * kLinkSlots; i++, ends.pop()) ends.push(40'000);
+    for (std::uint32_t i = 0; i < shm::Ring::kLines; i++) {
+      REQUIRE(ends.has_room());
+      ends.push(8'000);
+    }
+    CHECK_FALSE(ends.has_room());
+    CHECK_FALSE(ends.writer.lacks_slot());
+    while (ends.under_way() > 1) ends.pop();
+    REQUIRE(ends.has_room());
+    ends.push(shm::kSlotBytes);
+    while (ends.under_way() > 0) ends.pop();
+  }
+}
+
+TEST_CASE("ring: short slices touch few pages at first, and later all that a link begins with",
+          "[transport]") {
+  constexpr auto kFirst = shm::RingWriter::kFirstBehind;
+  Ends<> ends(kLinkSlots, shm::Ring::kLines, kFirst);
+  const auto pages_of = [&](std::uint64_t slices) {
+    std::set<std::size_t> pages;
+    for (std::uint64_t i = 0; i < slices; i++, ends.pop()) {
+      REQUIRE(ends.has_room());
+      pages.insert(ends.push(1'000) / 4096);
+    }
+    return pages.size();
+  };
+  CHECK(pages_of(kFirst) <= kLinkSlots);
+  CHECK(pages_of(kFirst) == kLinkSlots * shm::kSlotBytes / 4096);
 }
 
 TEST_CASE("ring: a slice is there when it was pushed, and not before, also when stamps begin anew",

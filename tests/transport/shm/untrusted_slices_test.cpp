@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <functional>
+#include <numeric>
 
 #include "net/handshake.hpp"
 #include "transport/by_hand.hpp"
@@ -99,6 +101,7 @@ TEST_CASE("shm: what a slice has said of itself when it was looked at, it cannot
   LinkByHand link(pair);
   auto& receiver = *pair.receiver;
   constexpr std::array<std::uint32_t, 3> kSizes = {8, 1000, shm::kSlotBytes};
+  constexpr std::uint32_t kNoSlot = 2 * shm::Ring::kLines - 1;
   for (std::uint32_t number = 0; number < 2 * kSizes.size(); number++) {
     const auto bytes = kSizes[number / 2];
     const bool peeks = number % 2 == 0;
@@ -111,8 +114,7 @@ TEST_CASE("shm: what a slice has said of itself when it was looked at, it cannot
       return (view = receiver.front()) != nullptr;
     }));
     const auto* const data = view == nullptr ? nullptr : view->data;
-    if (data == nullptr && !shm::Ring::Line::holds(bytes))
-      line.place.slot = number + shm::Ring::kLines;  // the ring has no such slot
+    if (data == nullptr && !shm::Ring::Line::holds(bytes)) line.place = {kNoSlot, 0, UINT64_MAX};
     line.bytes = bytes == 8 ? UINT32_MAX : 8;
     line.sequence = 77;
     if (data != nullptr && bytes > 8) line.place = {shm::Ring::kLent, 5, UINT64_MAX};
@@ -123,6 +125,9 @@ TEST_CASE("shm: what a slice has said of itself when it was looked at, it cannot
     CHECK(view->header.sequence == number);
     if (header != nullptr) CHECK(header->bytes == bytes);
     if (data != nullptr) CHECK(view->data == data);
+    // Wherever it is, all of it can be read.
+    CHECK(std::accumulate(view->data, view->data + bytes, std::byte{}, std::bit_xor<>()) ==
+          std::byte{});
     CHECK(receiver.begin_read());
     CHECK(link.ring().reading.load() == 0);
     CHECK(receiver.pop());

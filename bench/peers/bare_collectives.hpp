@@ -18,7 +18,7 @@
 
 namespace limits {
 
-using exchanges::Destination, exchanges::Side;
+using exchanges::Destination, exchanges::Places, exchanges::Side;
 
 // An exchange by one way: the outgoing data and size, the incoming size and its destination.
 using Exchange = std::function<void(const char*, size_t, size_t, Destination)>;
@@ -80,7 +80,13 @@ class Bare {
   bool has_single_copies() const { return bytes_ >= 4096 && can_copy_directly; }
 
   Exchange in_slots() {
-    return [this](auto... each) { side_.in_slots(each...); };
+    return [this](auto... each) { side_.in_slots({}, each...); };
+  }
+  Exchange behind_one_another() {
+    return [this](const char* out, size_t to_send, size_t to_come, Destination to) {
+      const auto places = Places::behind_one_another(std::max(to_send, to_come));
+      side_.in_slots(places, out, to_send, to_come, to);
+    };
   }
   Exchange reading(size_t piece) {
     return [this, piece](auto... each) { side_.by_reading(piece, each...); };
@@ -101,7 +107,8 @@ class Bare {
   }
 
   std::vector<Way> sums(const Operation& operation) {
-    std::vector<Way> ways{way("slots", operation, in_slots())};
+    std::vector<Way> ways{way("slots", operation, in_slots()),
+                          way("slots behind one another", operation, behind_one_another())};
     if (!has_single_copies()) return ways;
     ways.push_back(way("read", operation, reading(Side::kWhole)));
     ways.push_back(way("read in pieces", operation, reading(kPiece)));
@@ -125,8 +132,13 @@ class Bare {
         copy(to_ + mine_, half_, half_, {to_ + theirs_});
       };
     };
-    std::vector<Way> ways{way("slots", at_once, in_slots())};
-    if (half_ >= 4) ways.push_back({"slots, halves", in_halves(in_slots(), in_slots())});
+    std::vector<Way> ways{way("slots", at_once, in_slots()),
+                          way("slots behind one another", at_once, behind_one_another())};
+    if (half_ >= 4) {
+      ways.push_back({"slots, halves", in_halves(in_slots(), in_slots())});
+      ways.push_back({"slots behind one another, halves",
+                      in_halves(behind_one_another(), behind_one_another())});
+    }
     if (!has_single_copies()) return ways;
     ways.push_back(way("read in pieces", at_once, reading(kPiece)));
     ways.push_back({"read, halves", in_halves(reading(kPiece), reading(Side::kWhole))});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two processes that send bytes to each other at once, in every way that a machine offers: through
-// slots of shared memory (two copies), or with one copy from or to the other's memory
+// shared memory (two copies), or with one copy from or to the other's memory
 // (process_vm_readv, process_vm_writev). limits.cpp measures a collective with each of them.
 #pragma once
 
@@ -18,18 +18,31 @@
 namespace exchanges {
 
 constexpr size_t kSlotBytes = 64 << 10;
-constexpr uint64_t kSlots = 8;
+constexpr uint64_t kSlots = 8, kLines = 32;
 
-struct Slot {  // `number` publishes its content
+struct Line {  // of a slice: `number` publishes it
   alignas(64) std::atomic<uint64_t> number{0};
   char few[56];
-  char many[kSlotBytes];
 };
 
-struct Queue {  // slots from one rank to the other, used in turn; `taken` counts those that are
-                // free again
-  Slot slot[kSlots];
+struct Queue {  // slices from one rank to the other; `taken` counts those that the other has read
+  Line line[kLines];
+  alignas(64) char memory[kSlots * kSlotBytes];
   alignas(64) std::atomic<uint64_t> taken{0};
+};
+
+// The places of slices that do not fit their lines. They take turns.
+struct Places {
+  size_t bytes = kSlotBytes;  // from one to the next
+  uint64_t ahead = kSlots;    // slices that may be under way
+
+  // As many of `n` bytes as there is memory for, one behind another: a core may write slowly to
+  // what the other has just read.
+  static Places behind_one_another(size_t n) {
+    const size_t bytes = std::min((n + 127) / 128 * 128, kSlotBytes);
+    return {bytes, std::min(kLines, kSlots * kSlotBytes / bytes)};
+  }
+  size_t of(uint64_t slice) const { return slice % (kSlots * kSlotBytes / bytes) * bytes; }
 };
 
 struct Offer {  // one rank's, for the other's single copies: `number` publishes it
@@ -78,31 +91,34 @@ class Side {
   Side(Area& area, int rank)
       : area_(area), rank_(rank), mine_(area.offer[rank]), theirs_(area.offer[1 - rank]) {}
 
-  // Two copies, through slots.
-  void in_slots(const char* out, size_t to_send, size_t to_come, Destination to) {
+  // Two copies, through shared memory.
+  void in_slots(const Places& places, const char* out, size_t to_send, size_t to_come,
+                Destination to) {
     Queue &tx = area_.queue[rank_], &rx = area_.queue[1 - rank_];
-    const auto data = [](Slot& slot, size_t n) {
-      return n <= sizeof slot.few ? slot.few : slot.many;
+    const auto data = [&places](Queue& queue, uint64_t slice, size_t n) {
+      auto& few = queue.line[slice % kLines].few;
+      return n <= sizeof few ? few : queue.memory + places.of(slice);
     };
     for (size_t sent = 0, come = 0; sent < to_send || come < to_come;) {
       if (sent < to_send) {
-        if (pushed_ == free_until_) free_until_ = tx.taken.load(std::memory_order_acquire) + kSlots;
+        if (pushed_ >= free_until_)
+          free_until_ = tx.taken.load(std::memory_order_acquire) + places.ahead;
         if (pushed_ < free_until_) {
-          Slot& slot = tx.slot[pushed_ % kSlots];
           const size_t n = std::min(to_send - sent, kSlotBytes);
-          std::memcpy(data(slot, n), out + sent, n);
-          slot.number.store(++pushed_, std::memory_order_release);
+          std::memcpy(data(tx, pushed_, n), out + sent, n);
+          auto& line = tx.line[pushed_ % kLines];
+          line.number.store(++pushed_, std::memory_order_release);
           sent += n;
         }
       }
       if (come < to_come) {
-        Slot& slot = rx.slot[popped_ % kSlots];
-        if (slot.number.load(std::memory_order_acquire) != popped_ + 1) continue;
+        auto& line = rx.line[popped_ % kLines];
+        if (line.number.load(std::memory_order_acquire) != popped_ + 1) continue;
         const size_t n = std::min(to_come - come, kSlotBytes);
-        to.take(come, data(slot, n), n);
+        to.take(come, data(rx, popped_, n), n);
         come += n;
         // Not after each short one: a line that both touch costs as much as everything else.
-        if (++popped_ % (kSlots / 2) == 0 || n > sizeof slot.few)
+        if (++popped_ % (kSlots / 2) == 0 || n > sizeof line.few)
           rx.taken.store(popped_, std::memory_order_release);
       }
     }
@@ -193,8 +209,8 @@ class Side {
   Area& area_;
   const int rank_;
   Offer &mine_, &theirs_;
-  // This rank's position in the two queues; it may push until slot number `free_until_`.
-  uint64_t pushed_ = 0, popped_ = 0, free_until_ = kSlots;
+  // This rank's position in the two queues; it may push until slice number `free_until_`.
+  uint64_t pushed_ = 0, popped_ = 0, free_until_ = 0;
   uint64_t exchange_ = 0;
   std::vector<char> scratch_;
 };

@@ -18,7 +18,7 @@
 
 namespace ccoll::net {
 
-inline constexpr std::uint16_t kProtocolVersion = 7;
+inline constexpr std::uint16_t kProtocolVersion = 8;
 
 enum class Purpose : std::uint8_t { store = 1, control = 2, link = 3, memory = 4, verbs = 5 };
 

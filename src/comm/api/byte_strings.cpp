@@ -3,8 +3,7 @@
 #include <cstdint>
 
 #include "comm/api/session.hpp"
-#include "comm/call/arguments.hpp"
-#include "comm/call/extent.hpp"
+#include "comm/call/byte_call.hpp"
 #include "comm/groups/exchange.hpp"
 
 namespace ccoll {
@@ -12,35 +11,13 @@ namespace {
 
 using Lengths = std::vector<std::uint64_t>;
 
-struct ByteCall {
-  std::string_view name;
-  std::uint8_t shown_as;  ///< while lengths are exchanged
-  Collective collective;  ///< that moves the strings
-  std::size_t length;     ///< of this rank's string
-  int root = 0;
-};
-
-/// Checks all that can be wrong on one rank alone: once lengths are exchanged, others wait for it.
-Status check(const ByteCall& call, Rank size, const CallOptions& options) {
-  CCOLL_TRY(check_root(call.name, static_cast<Rank>(call.root), size));
-  CCOLL_TRY(refuse_in_stream(call.name, options));
-  if (call.length > kBeyondMemory / size)
-    return fail(ErrorKind::invalid_argument,
-                "{}: {} bytes from each rank are more than memory can hold", call.name,
-                call.length);
-  CCOLL_TRY(check_timeout(call.name, options.timeout));
-  const auto algorithm = algorithm_named(options.algorithm, call.collective);
-  if (!algorithm) return tl::unexpected(algorithm.error());
-  return {};
-}
-
 /// Calls `move` with everyone's lengths and the options for moving the strings. Returns its
 /// strings, so a call that moves them must be over when it returns.
 template <typename Move>
 auto with_lengths(const std::shared_ptr<Session>& member, const ByteCall& call,
                   const CallOptions& options, Move move) {
   const auto communicator = member;  // another thread may close it meanwhile
-  communicator->self().value_or_raise(check(call, communicator->self().size(), options),
+  communicator->self().value_or_raise(check_byte_call(call, communicator->self().size(), options),
                                       options.label);
   try {
     const std::uint64_t mine = call.length;

@@ -9,14 +9,17 @@
 #include <chrono>
 #include <cstdint>
 
+#include "core/deadline.hpp"
+
 namespace ccoll {
 
 class SpinPolicy {
  public:
-  explicit SpinPolicy(bool oversubscribed) : oversubscribed_(oversubscribed) {}
+  explicit SpinPolicy(bool oversubscribed, Now now = &Clock::now)
+      : oversubscribed_(oversubscribed), now_(now) {}
   /// For a call that does not count as waiting yet. `cheap`: a poll only reads memory.
-  static SpinPolicy short_one(bool oversubscribed, bool cheap) {
-    SpinPolicy patience(oversubscribed && cheap);
+  static SpinPolicy short_one(bool oversubscribed, bool cheap, Now now = &Clock::now) {
+    SpinPolicy patience(oversubscribed && cheap, now);
     patience.spins_ = oversubscribed ? 0 : 500;
     return patience;
   }
@@ -33,19 +36,20 @@ class SpinPolicy {
 
   /// After a poll in which nothing moved: true to poll again, false to sleep.
   bool keep_polling() {
-    if (polls_++ == 0 && oversubscribed_) since_ = std::chrono::steady_clock::now();
+    if (polls_++ == 0 && oversubscribed_) since_ = now_();
     if (!oversubscribed_) return polls_ < spins_;
     // The awaited peer probably needs this core.
     sched_yield();
-    return std::chrono::steady_clock::now() - since_ < yield_time_;
+    return now_() - since_ < yield_time_;
   }
 
  private:
   const bool oversubscribed_;
+  const Now now_;
   std::uint32_t spins_ = 2000;
   std::chrono::microseconds yield_time_{100};
   std::uint32_t polls_ = 0;
-  std::chrono::steady_clock::time_point since_;
+  Clock::time_point since_;
 };
 
 }  // namespace ccoll

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every type with every operation, by random algorithms, against the scalar definitions.
+#include "comm/call/reductions.hpp"
+
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <random>
 
 #include "algorithms/algorithms.hpp"
@@ -115,6 +120,113 @@ std::pair<Raw, Raw> outcome(Communicator& communicator, const Case& made,
 }
 
 }  // namespace
+
+namespace {
+
+/// Contributions as they may come: any bits, or numbers of like size, whose sums must be rounded.
+template <typename T>
+std::vector<T> any_contributions(std::size_t count, std::mt19937_64& random) {
+  std::vector<T> made(count);
+  const bool any_bits = random() % 2 == 0;
+  for (auto& each : made) {
+    const auto bits = random();
+    std::memcpy(static_cast<void*>(&each), &bits, sizeof each);
+    if constexpr (std::is_floating_point_v<element::Accumulator<T>>)
+      if (!any_bits)
+        each = element::narrow<T>(static_cast<element::Accumulator<T>>(
+            static_cast<double>(bits % 1000) / 300 - static_cast<double>(bits % 7)));
+  }
+  return made;
+}
+
+/// Combines any two at a time, until one is left.
+template <typename T>
+T combined_in_any_order(ReduceOp op, std::vector<T> all, std::mt19937_64& random) {
+  const auto count = static_cast<std::uint32_t>(all.size());
+  while (all.size() > 1) {
+    std::shuffle(all.begin(), all.end(), random);
+    all[all.size() - 2] = element::combine(op, &all[all.size() - 2], 2, 1);
+    all.pop_back();
+  }
+  return op == ReduceOp::avg ? element::combine(op, all.data(), 1, count) : all[0];
+}
+
+/// Whether some contributions were seen whose result depends on the order of combining.
+bool order_shows(DataType type, ReduceOp op, std::mt19937_64& random) {
+  bool shows = false;
+  element::with_type(type, [&]<typename T>(T) {
+    for (int trial = 0; trial < 1000 && !shows; trial++) {
+      const auto all = any_contributions<T>(2 + random() % 6, random);
+      const auto one = combined_in_any_order(op, all, random);
+      const auto other = combined_in_any_order(op, all, random);
+      shows = std::memcmp(static_cast<const void*>(&one), &other, sizeof one) != 0;
+    }
+  });
+  return shows;
+}
+
+Reduction custom(const std::string& name, bool commutative) {
+  const CombineElements nothing = [](const void*, void*, std::size_t, DataType) {};
+  return Reduction::custom(nothing, {.name = name, .commutative = commutative});
+}
+
+}  // namespace
+
+TEST_CASE("reductions: a deterministic order is asked for just where the order shows in the bits",
+          "[comm][unit][property]") {
+  const auto seed = std::random_device{}();
+  CAPTURE(seed);
+  std::mt19937_64 random(seed);
+  for (const auto type : kDataTypes) {
+    for (const auto op : kReduceOps) {
+      if (!is_defined(op, type)) continue;
+      CAPTURE(to_string(type), to_string(op));
+      CHECK(order_of(op, type, false) == CombineOrder::any);
+      CHECK((order_of(op, type, true) == CombineOrder::at_once) == order_shows(type, op, random));
+    }
+    // Nobody knows what the caller's function does.
+    for (const bool commutative : {false, true}) {
+      const auto own = custom("own", commutative);
+      CHECK(order_of(own, type, true) == CombineOrder::at_once);
+      CHECK(order_of(own, type, false) ==
+            (commutative ? CombineOrder::any : CombineOrder::by_rank));
+    }
+    const auto scaled = Reduction::premultiplied_sum(2);
+    for (const bool deterministic : {false, true})
+      CHECK(order_of(scaled, type, deterministic) == order_of(ReduceOp::sum, type, deterministic));
+  }
+}
+
+TEST_CASE("reductions: signatures are equal just where ranks may combine, whatever the root",
+          "[comm][unit][property]") {
+  const std::int32_t place = 0;
+  // Those of one row may meet each other, and nobody else.
+  std::vector<std::vector<Reduction>> rows = {
+      {Reduction::premultiplied_sum(0.5), Reduction::premultiplied_sum(-3),
+       Reduction::premultiplied_sum_at(&place, DataType::int32)}};
+  for (const auto op : kReduceOps) rows.push_back({Reduction(op), Reduction(op)});
+  for (const std::string name : {"a", "b", "ab", "ba", "sum", "a long name of the caller's"})
+    for (const bool commutative : {false, true})
+      rows.push_back({custom(name, commutative), custom(name, commutative)});
+  const auto signed_by = [](const Reduction& reduction, std::uint32_t root) {
+    Signature signature{.count = 5, .root = root, .kind = 2, .type = 3, .algorithm = 4};
+    sign(reduction, signature);
+    CHECK(signature.count == 5);
+    CHECK(std::array{signature.kind, signature.type, signature.algorithm} ==
+          std::array<std::uint8_t, 3>{2, 3, 4});
+    return signature;
+  };
+  for (const std::uint32_t root : {0U, 1U, 77U})
+    for (const auto& row : rows)
+      for (const auto& one : row) {
+        CAPTURE(root, one.text());
+        CHECK(kernel_op(one) == (one.custom() ? std::nullopt : std::optional<ReduceOp>(one.op())));
+        for (const auto& other_row : rows)
+          for (const auto& other : other_row)
+            CHECK((signed_by(one, root) == signed_by(other, root)) == (&row == &other_row));
+        CHECK_FALSE(signed_by(one, root) == signed_by(one, root + 1));
+      }
+}
 
 TEST_CASE("reductions: every type and operation equals the scalar definition bit by bit",
           "[comm][property]") {

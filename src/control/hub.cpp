@@ -35,7 +35,7 @@ Hub::Hub(const std::shared_ptr<net::Service>& service, const Control::Membership
                 [this](std::uint32_t rank) {
                   if (!news_.is_gone(rank)) flooding_.part_with(rank, rank);
                 }),
-      reconnection_(caller_, roster_, stage_, edges_, absences_, flooding_, tasks_, *this),
+      reconnection_(caller_, roster_, stage_, edges_, absences_, flooding_, tasks_, *this, {}),
       liveness_probe_(membership.heartbeat, caller_, roster_, stage_, edges_, absences_, flooding_,
                       tasks_),
       start_up_(caller_, stage_, roster_, edges_, flooding_, reconnection_, tasks_, traffic_,

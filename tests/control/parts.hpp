@@ -28,6 +28,19 @@ namespace ccoll::control {
 inline Clock::time_point shown{std::chrono::hours(1)};
 inline Clock::time_point now_shown() { return shown; }
 
+/// Runs the context's handlers until `holds`, and returns whether it does. It waits for the kernel
+/// alone, whose sockets may take a moment.
+template <typename Holds>
+bool run_until(asio::io_context& context, Holds holds) {
+  constexpr std::chrono::seconds kLimit{10};
+  for (const auto begin = Clock::now(); !holds();) {
+    if (Clock::now() - begin > kLimit) return false;
+    context.restart();
+    context.run_one_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
 /// Owns tasks, and counts what they throw.
 class TaskOwner final : public Tasks::Owner, public std::enable_shared_from_this<TaskOwner> {
  public:

@@ -8,8 +8,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// At the end of a job all ranks leave at once; the delay avoids useless connections.
-constexpr milliseconds kDelay{50};
 /// Limit of one attempt to reach a rank, and again of its greeting.
 constexpr milliseconds kReachLimit{5000};
 
@@ -17,7 +15,7 @@ constexpr milliseconds kReachLimit{5000};
 
 Reconnection::Reconnection(const Caller& caller, const Roster& roster, const Stage& stage,
                            Edges& edges, Absences& absences, Flooding& flooding, const Tasks& tasks,
-                           Owner& owner)
+                           Owner& owner, const Pauses& pauses)
     : caller_(caller),
       roster_(roster),
       stage_(stage),
@@ -26,7 +24,8 @@ Reconnection::Reconnection(const Caller& caller, const Roster& roster, const Sta
       flooding_(flooding),
       tasks_(tasks),
       owner_(owner),
-      ascent_(caller.rank()),
+      delay_(pauses.departure),
+      ascent_(caller.rank(), pauses.round),
       above_(next_above(caller.rank())),
       timer_(tasks.context()) {}
 
@@ -45,7 +44,7 @@ void Reconnection::ensure() {
   if (!above_ || edges_.contains(*above_)) return;
   ascent_.begin();
   ascent_.shorten_pause();
-  seek_again(kDelay);
+  seek_again(delay_);
 }
 
 void Reconnection::seek_again(milliseconds pause) {

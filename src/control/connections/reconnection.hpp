@@ -42,8 +42,16 @@ class Reconnection {
     virtual void finish_leaving() = 0;
   };
 
+  struct Pauses {
+    /// After a departure. At the end of a job all ranks leave at once, and useless connections are
+    /// avoided.
+    std::chrono::milliseconds departure{50};
+    Ascent::Pause round = Ascent::kFirstPause;  ///< the first between two rounds
+  };
+
   Reconnection(const Caller& caller, const Roster& roster, const Stage& stage, Edges& edges,
-               Absences& absences, Flooding& flooding, const Tasks& tasks, Owner& owner);
+               Absences& absences, Flooding& flooding, const Tasks& tasks, Owner& owner,
+               const Pauses& pauses);
 
   /// Ensures a connection to a living rank above this one. Cheap if there is one.
   void ensure();
@@ -76,6 +84,7 @@ class Reconnection {
   Flooding& flooding_;
   const Tasks& tasks_;
   Owner& owner_;
+  const std::chrono::milliseconds delay_;
   Ascent ascent_;
   std::optional<std::uint32_t> above_;  ///< the peer above this rank; none: it is the highest
   std::shared_ptr<Edge> calling_;       ///< a connection whose peer has not answered our hello yet

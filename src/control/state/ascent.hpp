@@ -18,7 +18,8 @@ class Ascent {
   static constexpr Pause kFirstPause{100};
   static constexpr Pause kLongestPause{2000};
 
-  explicit Ascent(std::uint32_t self) : self_(self), last_(self) {}
+  explicit Ascent(std::uint32_t self, Pause first_pause = kFirstPause)
+      : self_(self), first_pause_(first_pause), last_(self) {}
 
   bool is_on() const { return on_; }
   /// Returns whether it was on.
@@ -39,16 +40,17 @@ class Ascent {
   }
   /// Whether another round may find a rank that this one has not.
   bool has_passed_over() const { return has_passed_over_; }
-  void shorten_pause() { pause_ = kFirstPause; }
+  void shorten_pause() { pause_ = first_pause_; }
   /// The pause before the next round.
   Pause next_pause() { return std::exchange(pause_, std::min(2 * pause_, kLongestPause)); }
 
  private:
   const std::uint32_t self_;
+  const Pause first_pause_;
   bool on_ = false;
   std::uint32_t last_;
   bool has_passed_over_ = false;
-  Pause pause_ = kFirstPause;
+  Pause pause_ = first_pause_;
 };
 
 }  // namespace ccoll::control

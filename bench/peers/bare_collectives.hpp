@@ -76,6 +76,8 @@ class Bare {
 
   // A piece of a single copy, which stays in the second-level cache until it is added.
   static constexpr size_t kPiece = 64 << 10;
+  // Longer data take whole slots in any case.
+  bool fit_behind_one_another() const { return bytes_ > 56 && half_ < exchanges::kSlotBytes; }
   // Below a page, a system call takes longer than a second copy.
   bool has_single_copies() const { return bytes_ >= 4096 && can_copy_directly; }
 
@@ -107,8 +109,9 @@ class Bare {
   }
 
   std::vector<Way> sums(const Operation& operation) {
-    std::vector<Way> ways{way("slots", operation, in_slots()),
-                          way("slots behind one another", operation, behind_one_another())};
+    std::vector<Way> ways{way("slots", operation, in_slots())};
+    if (fit_behind_one_another())
+      ways.push_back(way("slots behind one another", operation, behind_one_another()));
     if (!has_single_copies()) return ways;
     ways.push_back(way("read", operation, reading(Side::kWhole)));
     ways.push_back(way("read in pieces", operation, reading(kPiece)));
@@ -132,10 +135,10 @@ class Bare {
         copy(to_ + mine_, half_, half_, {to_ + theirs_});
       };
     };
-    std::vector<Way> ways{way("slots", at_once, in_slots()),
-                          way("slots behind one another", at_once, behind_one_another())};
-    if (half_ >= 4) {
-      ways.push_back({"slots, halves", in_halves(in_slots(), in_slots())});
+    std::vector<Way> ways{way("slots", at_once, in_slots())};
+    if (half_ >= 4) ways.push_back({"slots, halves", in_halves(in_slots(), in_slots())});
+    if (fit_behind_one_another()) {
+      ways.push_back(way("slots behind one another", at_once, behind_one_another()));
       ways.push_back({"slots behind one another, halves",
                       in_halves(behind_one_another(), behind_one_another())});
     }

@@ -36,8 +36,8 @@ struct Places {
   size_t bytes = kSlotBytes;  // from one to the next
   uint64_t ahead = kSlots;    // slices that may be under way
 
-  // As many of `n` bytes as there is memory for, one behind another: a core may write slowly to
-  // what the other has just read.
+  // They lie one behind another, as many as there is memory for: a core may write slowly to what
+  // the other has just read.
   static Places behind_one_another(size_t n) {
     const size_t bytes = std::min((n + 127) / 128 * 128, kSlotBytes);
     return {bytes, std::min(kLines, kSlots * kSlotBytes / bytes)};
@@ -101,9 +101,8 @@ class Side {
     };
     for (size_t sent = 0, come = 0; sent < to_send || come < to_come;) {
       if (sent < to_send) {
-        if (pushed_ >= free_until_)
-          free_until_ = tx.taken.load(std::memory_order_acquire) + places.ahead;
-        if (pushed_ < free_until_) {
+        if (pushed_ >= taken_ + places.ahead) taken_ = tx.taken.load(std::memory_order_acquire);
+        if (pushed_ < taken_ + places.ahead) {
           const size_t n = std::min(to_send - sent, kSlotBytes);
           std::memcpy(data(tx, pushed_, n), out + sent, n);
           auto& line = tx.line[pushed_ % kLines];
@@ -209,8 +208,8 @@ class Side {
   Area& area_;
   const int rank_;
   Offer &mine_, &theirs_;
-  // This rank's position in the two queues; it may push until slice number `free_until_`.
-  uint64_t pushed_ = 0, popped_ = 0, free_until_ = 0;
+  // This rank's position in the two queues, and how many of its slices were taken when it looked.
+  uint64_t pushed_ = 0, popped_ = 0, taken_ = 0;
   uint64_t exchange_ = 0;
   std::vector<char> scratch_;
 };

@@ -43,8 +43,8 @@ class Reconnection {
   };
 
   struct Pauses {
-    /// After a departure. At the end of a job all ranks leave at once, and useless connections are
-    /// avoided.
+    /// It follows a departure: at the end of a job all ranks leave at once, and connections to them
+    /// would be useless.
     std::chrono::milliseconds departure{50};
     Ascent::Pause round = Ascent::kFirstPause;  ///< the first between two rounds
   };

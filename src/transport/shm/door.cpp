@@ -297,7 +297,7 @@ asio::awaitable<void> make_pages(std::shared_ptr<HandOver> hand_over) {
   constexpr std::size_t kFew = kShortSlotBytes;
   const auto& memory = *hand_over->memory;
   auto* const ring = Ring::at(memory.data());
-  // Short slices take the first bytes of each slot.
+  // The first short slices of a link take the first bytes of each slot.
   for (std::size_t at = 0; at < kSlotBytes; at += kFew)
     for (std::uint32_t slot = 0; slot < kLinkSlots && ring->writer_gone.load() == 0; slot++) {
       memory.make_pages(ring->slot(slot) + at, kFew);

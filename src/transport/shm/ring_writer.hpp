@@ -59,10 +59,10 @@ class BasicRingWriter {
   /// Keeps at most `slots` slots unread from now on. Uses the slots [0, slots) once it comes to the
   /// end of its present ones.
   void use(std::uint32_t slots) { next_slots_ = slots; }
-  /// Memory for a slice of `bytes`: the same until push().
+  /// Memory for a slice of `bytes`: the same until push(), unless more is asked for meanwhile.
   std::byte* room(std::size_t bytes) {
     if (Ring::Line::holds(bytes)) return line().data.data();
-    if (!std::exchange(chosen_, true)) choose(bytes);
+    if (bytes > chosen_bytes_) choose(bytes);
     return ring_->slot(slot_) + offset_;
   }
   void push(const SliceHeader& header) {
@@ -77,7 +77,7 @@ class BasicRingWriter {
         offset_ += (header.bytes + kPairOfLines - 1) / kPairOfLines * kPairOfLines;
       else
         next_slot();
-      chosen_ = false;
+      chosen_bytes_ = 0;
     }
     line.stamp.store(Ring::stamp_of(++pushed_));
     prefetch_next(header.bytes);
@@ -145,13 +145,14 @@ class BasicRingWriter {
   /// Processors fetch cache lines in such pairs.
   static constexpr std::size_t kPairOfLines = 128;
 
-  /// Whether such a slice lies behind the last one. With more slots than a link begins with, the
+  /// Whether the next slice may lie behind such a one. With more slots than a link begins with, the
   /// memory that takes turns would be larger than caches.
   bool goes_behind(std::size_t bytes) const {
     return bytes <= kMostBehind && pushed_ >= first_behind_ && slots_ <= kLinkSlots;
   }
   /// Chooses the place of the next slice; there is a free slot.
   void choose(std::size_t bytes) {
+    chosen_bytes_ = bytes;
     if (offset_ + bytes > kSlotBytes) next_slot();
     if (goes_behind(bytes) || bytes >= kTakesTurns) return;
     // If all slots have been read, start again with those in the caches.
@@ -215,8 +216,8 @@ class BasicRingWriter {
   std::uint32_t taken_slots_ = 0;
   std::array<std::uint32_t, Ring::kLines> slices_{};  ///< by slot, those not yet read
   std::uint32_t slot_ = 0;    ///< of the next slice; they come back in the order of taking
-  std::uint64_t offset_ = 0;  ///< of the next slice in its slot, which is taken if this is not 0
-  bool chosen_ = false;       ///< room() has returned this place
+  std::uint64_t offset_ = 0;  ///< of the next slice in its slot
+  std::size_t chosen_bytes_ = 0;  ///< for which room() has returned this place
   static constexpr std::uint32_t kNothing = UINT32_MAX, kUnmapped = UINT32_MAX - 1,
                                  kFirstOwnSlot = kUnmapped - Ring::kLines;
   std::array<std::uint32_t, Ring::kLines> taken_{};  ///< by line: one of these, or a shared slot

@@ -132,7 +132,10 @@ TEST_CASE(
         ends.use(1 + random() % (kLinkSlots + 2));
       } else if (random() % 2 == 0 && ends.has_room()) {
         constexpr std::array<std::size_t, 4> kMost = {300, 5'000, 40'000, shm::kSlotBytes};
-        ends.push(1 + random() % kMost[random() % kMost.size()]);
+        const auto bytes = 1 + random() % kMost[random() % kMost.size()];
+        // Perhaps room for fewer is asked for first.
+        if (random() % 4 == 0) ends.writer.room(1 + random() % bytes);
+        ends.push(bytes);
       } else if (ends.under_way() > 0) {
         ends.pop();
       }

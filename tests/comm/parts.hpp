@@ -60,7 +60,7 @@ class NotedControl final : public Control {
   Status join(Store& /*store*/) override { return {}; }
   const std::vector<PeerAddress>& table() const override { return table_; }
   const std::string& rank0_text() const override { return text_; }
-  std::uint64_t job() const override { return 1; }
+  std::uint64_t job() const override { return job_number; }
   void subscribe(std::uint64_t /*communicator*/,
                  std::weak_ptr<ControlObserver> /*observer*/) override {}
   void unsubscribe(std::uint64_t /*communicator*/) override {}
@@ -107,6 +107,7 @@ class NotedControl final : public Control {
     return kinds;
   }
 
+  std::uint64_t job_number = 1;
   std::vector<Published> published;
   std::vector<Flooded> floods;
   std::vector<OpenWait> waits;  ///< as last told

@@ -358,6 +358,29 @@ TEST_CASE("a peer that sends garbage is dropped, and told to be lost", "[control
                                "was dropped, because it sent "));
 }
 
+TEST_CASE("a peer that does not read is dropped before it fills the memory, with the reason",
+          "[control]") {
+  CountingStore store;
+  Member rank0 = make_member(0, 2, 20s);
+  const auto recorder = std::make_shared<Recorder>();
+  rank0.control->subscribe(1, recorder);
+  auto joined = std::async(std::launch::async, [&] { return rank0.control->join(store); });
+  tcp::socket socket = impostor(rank0, store);
+  REQUIRE(joined.get());
+  const Failure failure{ErrorKind::timed_out, std::string(2000, 'x'), std::nullopt};
+  for (std::uint64_t communicator = 2; communicator < 200'000 && !recorder->wait_for(1, 0, 0ms);
+       communicator++) {
+    rank0.control->flood(communicator, failure);
+    if (communicator % 1000 == 0) rank0.control->settle();
+  }
+  REQUIRE(recorder->wait_for(1, 0, 10s));
+  CHECK(recorder->failures().at(0).kind == ErrorKind::peer_lost);
+  CHECK_THAT(recorder->failures().at(0).message,
+             Catch::StartsWith("rank 1 (host 127.0.0.1, pid 77) was lost: its control connection "
+                               "broke (it has left ") &&
+                 Catch::EndsWith(" bytes unread)"));
+}
+
 TEST_CASE("leaving is bounded also when the peer neither reads nor closes", "[control]") {
   CountingStore store;
   Member rank0 = make_member(0, 2, 20s);

@@ -8,6 +8,7 @@
 
 #include "harness.hpp"
 #include "support/effort.hpp"
+#include "support/real_time.hpp"
 
 namespace ccoll::testing {
 namespace {
@@ -81,6 +82,9 @@ class ShrinkingJob {
              recorders_[rank]->departures().size() == departed();
     });
   }
+  void ask_for_all() {
+    for (const Member& member : members_) member.control->probe(staying_);
+  }
   /// Failures that no rank published.
   std::size_t false_alarms() {
     std::size_t count = 0;
@@ -121,6 +125,16 @@ TEST_CASE("a rank all of whose neighbours have left still hears the news", "[con
   }
   CHECK(job.all_heard());
   CHECK(job.false_alarms() == 0);
+}
+
+TEST_CASE("asking for ranks that are there does no harm", "[control]") {
+  ShrinkingJob job(6);
+  REQUIRE(job.joined());
+  job.ask_for_all();
+  leave_time(1500ms);  // the timer for a rank that nobody heard from would end after 1 s
+  CHECK(job.all_heard());
+  CHECK(job.false_alarms() == 0);
+  CHECK(job.deaf_to(0).empty());
 }
 
 TEST_CASE("ranks leave one after the other: the others stay connected, for a few calls each",
